@@ -2,15 +2,18 @@
 # MAGIC %md
 # MAGIC # 1 · Quick start
 # MAGIC
-# MAGIC Send messages, receive them, and ask all that were ever sent with SQL, within a second of sending them.
+# MAGIC Anna and Bert buy in a small shop. Each order is a message: it is sent, received by the shop's till, and counted with
+# MAGIC SQL a second later.
 # MAGIC
-# MAGIC It needs a broker and its jobs: `lakemq up` in another terminal. Then `lakemq notebook run notebooks/1_quick_start.py`
-# MAGIC writes this page with its outputs; `python notebooks/1_quick_start.py` prints them.
+# MAGIC You need a broker and its jobs: run `lakemq up` in another terminal. `lakemq notebook run notebooks/1_quick_start.py`
+# MAGIC then writes this page with its outputs, and `python notebooks/1_quick_start.py` prints them.
 
 # COMMAND ----------
 
 import json
 from threading import Event
+
+import matplotlib.pyplot as plt
 
 from lakemq.client import Producer, PushConsumer
 
@@ -19,12 +22,14 @@ try:
 except NameError:  # in a Python that neither Databricks nor `lakemq notebook run` has started
     from lakemq.jobs.notebook import display, spark
 
+plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left"})
+
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## Send
-# MAGIC A topic is made by its first message. The broker is where the environment's `LAKEMQ_BROKER` says,
-# MAGIC or else at `http://127.0.0.1:8080`. Messages with one ordering key stay in order.
+# MAGIC The first message creates the topic. `LAKEMQ_BROKER` in the environment is the broker's address; the default is
+# MAGIC `http://127.0.0.1:8080`. Messages with the same ordering key stay in order.
 
 # COMMAND ----------
 
@@ -53,7 +58,7 @@ for receipt in receipts:
 
 # MAGIC %md
 # MAGIC ## Receive
-# MAGIC Every member of the group gets a share of the messages; what a listener returned from is done.
+# MAGIC Each member of the group gets a share of the messages. A message is done when the listener returns.
 
 # COMMAND ----------
 
@@ -78,7 +83,7 @@ print("anna's in their order:", [amount for customer, amount in received if cust
 
 # MAGIC %md
 # MAGIC ## Ask
-# MAGIC `live.messages` has every message once: the history in Delta and the end of the log in one. A body is binary;
+# MAGIC `live.messages` has every message once: the history in Delta and the end of the log together. A body is binary;
 # MAGIC `body_text` and `body_json` read it.
 
 # COMMAND ----------
@@ -109,9 +114,19 @@ display(spent)
 
 # COMMAND ----------
 
+totals = spent.toPandas()
+figure, axes = plt.subplots(figsize=(8, 2))
+axes.barh(totals["customer"], totals["amount"], color="tab:blue")
+axes.bar_label(axes.containers[0], fmt="%.2f", padding=4)
+axes.set(title="What each customer spent, from the messages alone")
+axes.margins(x=0.15)
+plt.show()
+
+# COMMAND ----------
+
 # MAGIC %md
 # MAGIC ## By its id
-# MAGIC An id says where the message is, so SQL needs no index to find it.
+# MAGIC An id contains the place of its message, so SQL finds it without an index.
 
 # COMMAND ----------
 

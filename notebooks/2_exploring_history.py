@@ -2,9 +2,10 @@
 # MAGIC %md
 # MAGIC # 2 · Exploring history
 # MAGIC
-# MAGIC Every message is a row. Here the rows are flights: departures from New York's airports in 2013, one message
-# MAGIC each, tagged with the carrier, with the aircraft's tail number as its key. `make demo ARGS=--keep` leaves a broker
-# MAGIC with all 336,776 of them; where there are none, this sends the first 10,000.
+# MAGIC When are flights late, and where does one aircraft spend its day? Every message is a row, and here the messages are the
+# MAGIC departures from New York's airports in 2013, each with its carrier as the tag and the aircraft as the key.
+# MAGIC
+# MAGIC `make demo ARGS=--keep` leaves a broker with all 336,776 flights. If there are none, this page sends the first 10,000.
 
 # COMMAND ----------
 
@@ -21,6 +22,8 @@ except NameError:  # in a Python that neither Databricks nor `lakemq notebook ru
     from lakemq.jobs.notebook import display, spark
 
 BROKER = os.environ.get("LAKEMQ_BROKER", "http://127.0.0.1:8080")
+
+plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left"})
 
 # COMMAND ----------
 
@@ -79,7 +82,7 @@ late.plot(by_hour["hour"], by_hour["minutes"], marker="o")
 late.set_ylabel("minutes late")
 late.set_title("Delay adds up over the day")
 many.bar(by_hour["hour"], by_hour["flights"])
-many.set(xlabel="hour of the scheduled departure", ylabel="flights")
+many.set(xlabel="hour of the scheduled departure", ylabel="flights", xticks=range(6, 24, 3))
 plt.show()
 
 # COMMAND ----------

@@ -2,9 +2,10 @@
 # MAGIC %md
 # MAGIC # 3 · Dead letters
 # MAGIC
-# MAGIC A message that its consumers can't process is tried again, later each time, and becomes a dead letter after 16
-# MAGIC attempts. Here a consumer gives up at once on invoices that it can't read. Then: look at them, find out why, mend
-# MAGIC the consumer, and bring back those that it can now process.
+# MAGIC A message that a consumer can't process comes again, later each time. After 16 retries it is a dead letter.
+# MAGIC
+# MAGIC Here a bookkeeper can't read some invoices and gives up on them at once. We look at these dead letters, find the
+# MAGIC reason, fix the consumer, and redrive the invoices that it can read now.
 
 # COMMAND ----------
 
@@ -12,6 +13,8 @@ import json
 import os
 import time
 from threading import Event
+
+import matplotlib.pyplot as plt
 
 from lakemq.client import ConsumeLater, Producer, PushConsumer
 from lakemq.client.http import HttpClient
@@ -24,11 +27,13 @@ except NameError:  # in a Python that neither Databricks nor `lakemq notebook ru
 BROKER = os.environ.get("LAKEMQ_BROKER", "http://127.0.0.1:8080")
 GROUP = "bookkeeping"
 
+plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left"})
+
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## Twelve invoices
-# MAGIC Some have their amount in a way that the first bookkeeper does not know.
+# MAGIC Some write their amount in a way that the bookkeeper doesn't know.
 
 # COMMAND ----------
 
@@ -92,10 +97,10 @@ display(letters)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Belgian invoices have a comma in their amounts. That can be mended. What has no amount at all can't.
+# MAGIC Belgian invoices have a comma in the amount. We can fix that. Two invoices have no amount, and stay dead letters.
 # MAGIC
-# MAGIC ## Bring back what can be mended
-# MAGIC A redrive sends the dead letters that a predicate matches to their group again, each once. A dry run counts them.
+# MAGIC ## Redrive what can be fixed
+# MAGIC A redrive sends the dead letters that match a predicate to their group again, each exactly once. A dry run counts them.
 
 # COMMAND ----------
 
@@ -139,6 +144,16 @@ left = spark.sql(
     """
 )
 display(left)
+
+# COMMAND ----------
+
+fates = {"booked at once": len(booked), "redriven, then booked": len(mended), "still dead letters": left.count()}
+figure, axes = plt.subplots(figsize=(8, 2))
+axes.barh(list(fates), list(fates.values()), color=["tab:green", "tab:orange", "tab:red"])
+axes.bar_label(axes.containers[0], padding=4)
+axes.invert_yaxis()
+axes.set(title="What became of twelve invoices")
+plt.show()
 
 # COMMAND ----------
 

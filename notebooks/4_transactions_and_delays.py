@@ -2,8 +2,9 @@
 # MAGIC %md
 # MAGIC # 4 · Transactions and delays as tables
 # MAGIC
-# MAGIC What waits is a row too. `scheduled` has every message that was to be delivered later, with what became of it;
-# MAGIC `transactions` has what happened to each transaction, event by event.
+# MAGIC Twenty reminders are due within two seconds: does one come too early? Anna sends three transfers and can pay for two:
+# MAGIC what does her bank see? The table `scheduled` has every delayed message and its fate, `transactions` has each event of
+# MAGIC each transaction.
 
 # COMMAND ----------
 
@@ -21,6 +22,8 @@ except NameError:  # in a Python that neither Databricks nor `lakemq notebook ru
     from lakemq.jobs.notebook import display, spark
 
 BROKER = os.environ.get("LAKEMQ_BROKER", "http://127.0.0.1:8080")
+
+plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left"})
 
 # COMMAND ----------
 
@@ -68,7 +71,7 @@ lateness = (
 )
 figure, axes = plt.subplots(figsize=(8, 3))
 axes.scatter(lateness["delay_ms"], lateness["late_ms"])
-axes.set(xlabel="delay, ms", ylabel="late, ms", title="A message is never early")
+axes.set(xlabel="delay, ms", ylabel="late, ms", title="How late each reminder was: never early")
 plt.show()
 print("never early:", bool((lateness["late_ms"] >= 0).all()))
 

@@ -2,9 +2,9 @@
 # MAGIC %md
 # MAGIC # 5 · Your own stream query
 # MAGIC
-# MAGIC A topic is a source of Spark's Structured Streaming, and a sink. Here a query reads clicks, keeps a count for each
-# MAGIC page in its state, and sends the counts to another topic, each exactly once: a batch that is run again after a
-# MAGIC crash sends nothing twice.
+# MAGIC Which page of our shop is clicked most, at this moment? A query of Spark's Structured Streaming reads clicks from one
+# MAGIC topic, keeps a count for each page, and sends the counts to another topic, exactly once: a batch that is run again
+# MAGIC after a crash sends nothing twice.
 
 # COMMAND ----------
 
@@ -27,6 +27,8 @@ BROKER = os.environ.get("LAKEMQ_BROKER", "http://127.0.0.1:8080")
 CHECKPOINT = os.environ.get("LAKEMQ_CHECKPOINT") or tempfile.mkdtemp()  # on Databricks: a folder of a volume
 RUN = os.urandom(4).hex()
 CLICKS, COUNTS = f"clicks-{RUN}", f"counts-{RUN}"
+
+plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left"})
 
 # COMMAND ----------
 

@@ -2,8 +2,8 @@
 # MAGIC %md
 # MAGIC # 6 · Operating
 # MAGIC
-# MAGIC How much comes in, how far consumers are behind, and how the tables are. It sends some work first, so that there is
-# MAGIC something to see on an idle broker.
+# MAGIC Three questions of everybody who runs a broker: how much comes in, how far behind are the consumers, and are the tables
+# MAGIC in good shape? The page sends some work first, so that an idle broker has something to show.
 
 # COMMAND ----------
 
@@ -22,6 +22,8 @@ except NameError:  # in a Python that neither Databricks nor `lakemq notebook ru
     from lakemq.jobs.notebook import display, spark
 
 BROKER = os.environ.get("LAKEMQ_BROKER", "http://127.0.0.1:8080")
+
+plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left"})
 
 # COMMAND ----------
 
@@ -100,13 +102,13 @@ per_minute = spark.sql(
     """
     SELECT date_trunc('MINUTE', store_time) AS minute, count(*) AS messages, sum(length(body)) AS bytes
     FROM live.messages
-    WHERE store_time > current_timestamp() - INTERVAL 1 HOUR AND NOT startswith(topic, 'RMQ_SYS_')
+    WHERE store_time > current_timestamp() - INTERVAL 1 HOUR
     GROUP BY minute ORDER BY minute
     """
 ).toPandas()
 figure, axes = plt.subplots(figsize=(8, 3))
 axes.bar(per_minute["minute"], per_minute["messages"] / 60, width=pd.Timedelta(seconds=45))
-axes.set_ylabel("messages/s")
+axes.set(ylabel="messages/s", title="Throughput of the last hour")
 figure.autofmt_xdate()
 plt.show()
 

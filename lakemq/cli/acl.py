@@ -18,11 +18,11 @@ from lakemq.model.errors import InvalidRequest
 
 Policies = list[dict[str, Any]]
 
-app = typer.Typer(no_args_is_help=True, help="Say what users may do: their policies.")
+app = typer.Typer(no_args_is_help=True, help="Show and change what users may do.")
 
-Resource = Annotated[str, typer.Argument(help="Such as Topic:orders, Topic:orders*, Group:*.")]
+Resource = Annotated[str, typer.Argument(help="For instance Topic:orders, Topic:orders* or Group:*.")]
 From = Annotated[
-    list[str] | None, typer.Option("--from", metavar="ADDRESS", help="Only from that address or network; repeatable.")
+    list[str] | None, typer.Option("--from", metavar="ADDRESS", help="Only from this address or network. Repeatable.")
 ]
 
 
@@ -50,11 +50,13 @@ def list_policies(
 def set_policies(
     context: typer.Context,
     user: Name,
-    file: Annotated[Path, typer.Argument(help="Policies as JSON, one a line, as acl list --json says them; -: stdin.")],
+    file: Annotated[
+        Path, typer.Argument(help="Policies as JSON, one a line, as acl list --json prints them. -: stdin.")
+    ],
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Have these be all policies of a user: at one broker, or at all that name servers know.
+    """Replace all policies of a user.
 
     \b
     lakemq acl set ann policies.ndjson
@@ -69,14 +71,14 @@ def set_policies(
 def add(
     context: typer.Context,
     user: Name,
-    actions: Annotated[str, typer.Argument(metavar="ACTIONS", help="Such as Pub or Pub,Sub,Get.")],
+    actions: Annotated[str, typer.Argument(metavar="ACTIONS", help="For instance Pub or Pub,Sub,Get.")],
     resource: Resource,
-    deny: Annotated[bool, typer.Option("--deny", help="It may not, whatever else allows it.")] = False,
+    deny: Annotated[bool, typer.Option("--deny", help="Deny it, whatever other policies allow.")] = False,
     sources: From = None,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Add a policy: the user may do that, or may not.
+    """Add a policy that allows or denies actions.
 
     \b
     lakemq acl add ann Pub,Sub "Topic:orders*"
@@ -97,7 +99,7 @@ def add(
 def remove(
     context: typer.Context, user: Name, resource: Resource, broker: Broker = None, nameservers: Nameservers = None
 ) -> None:
-    """Remove all policies of a user that name just that resource.
+    """Remove a user's policies for exactly that resource.
 
     \b
     lakemq acl remove ann "Topic:orders*"
@@ -117,14 +119,14 @@ def remove(
 def check(
     context: typer.Context,
     user: Name,
-    action: Annotated[str, typer.Argument(help="Such as Pub.")],
+    action: Annotated[str, typer.Argument(help="For instance Pub.")],
     resource: Resource,
-    source: Annotated[str | None, typer.Option("--from", metavar="ADDRESS", help="From that address.")] = None,
+    source: Annotated[str | None, typer.Option("--from", metavar="ADDRESS", help="As if from this address.")] = None,
     as_json: AsJson = False,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Say whether a user may do something, and which policy says so. Ends with 1 where it may not.
+    """Check whether a user may do something. Exit code 1 if not.
 
     \b
     lakemq acl check ann Pub Topic:orders

@@ -39,6 +39,7 @@ from lakemq.cli import (
     user,
 )
 from lakemq.cli.extras import Commands
+from lakemq.cli.help_page import use_help_pages
 from lakemq.cli.options import Global, token_of
 from lakemq.cli.output import write_line
 
@@ -66,8 +67,8 @@ def lakemq(
         typer.Option(
             "--config",
             metavar="FILE",
-            help="Settings in TOML; the environment (LAKEMQ_SECTION__KEY) and options override it.",
-            show_default="conf/lakemq.toml, where there is one",
+            help="File of settings (TOML). The environment (LAKEMQ_SECTION__KEY) and options override it.",
+            show_default="conf/lakemq.toml, if it exists",
         ),
     ] = None,
     token_file: Annotated[
@@ -77,13 +78,13 @@ def lakemq(
             metavar="FILE",
             exists=True,
             dir_okay=False,
-            help="File with the token by which to say who asks.",
-            show_default="what LAKEMQ_TOKEN or LAKEMQ_TOKEN_FILE say, or this machine's administrator",
+            help="File with the token to sign in with.",
+            show_default="LAKEMQ_TOKEN, LAKEMQ_TOKEN_FILE, or the administrator's token of this machine",
         ),
     ] = None,
     _: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Say which version."),
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """A message queue on a lakehouse: a log that you produce to, pull from and query with SQL.
@@ -134,3 +135,4 @@ app.command()(backup.backup)
 app.command()(backup.restore)
 app.command()(demo.demo)
 app.command()(fleet.fleet)
+use_help_pages(app)

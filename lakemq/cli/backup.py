@@ -20,14 +20,14 @@ def backup(
     broker_name: BrokerName = None,
     lake_in: Annotated[
         Path | None,
-        typer.Option("--lake-in", metavar="DIR", help="The backup, made before, that has the lake of this broker too."),
+        typer.Option("--lake-in", metavar="DIR", help="An earlier backup that has the lake of this broker."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Copy a broker's log, what sinks have committed, and the lake, so that they belong together.
+    """Back up a broker's log, its state and the lake, in step.
 
-    The broker and the jobs may go on meanwhile. What was acknowledged with ack=sync before is in it. Of several
-    brokers with one lake one is copied with it, and the others then with --lake-in.
+    The broker and the jobs may keep running. The backup has every message that was acknowledged with ack=sync before
+    it began. If several brokers share a lake, back up one with the lake and the others with --lake-in.
 
     \b
     lakemq backup /backups/monday
@@ -56,15 +56,15 @@ def backup(
 
 def restore(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that lakemq backup has filled.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the backup.")],
     data_dir: DataDir = None,
     lake: LakeDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a broker's folders again from a backup, after a check of every file.
+    """Restore a broker from a backup, after checking every file.
 
-    The folders must be new or empty. The log has all its messages at their places, and an id of its own:
-    what was given out after the backup was made is never mistaken for what comes now.
+    The folders must be new or empty. Messages keep their positions. The log gets a new id, so that positions given
+    out after the backup are never mistaken for new ones.
 
     \b
     lakemq restore /backups/monday --data-dir data --lake lake

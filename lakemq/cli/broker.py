@@ -19,11 +19,13 @@ from lakemq.model.primary import FOLLOWER, PRIMARY
 if TYPE_CHECKING:
     from lakemq.client.http import HttpClient
 
-app = typer.Typer(no_args_is_help=True, help="Look at the brokers of a fleet, and say who leads them.")
+app = typer.Typer(no_args_is_help=True, help="List brokers and their replicas, and change who leads.")
 _COLUMNS = ("broker", "replica", "role", "address", "epoch", "in sync", "lag", "permission", "topics", "heard of")
 
-Name = Annotated[str | None, typer.Argument(metavar="[BROKER]", help="Its name; needed where there are several.")]
-Number = Annotated[int, typer.Option("--replica", min=0, help="Which of the broker's replicas.")]
+Name = Annotated[
+    str | None, typer.Argument(metavar="[BROKER]", help="Name of the broker. Needed if there are several.")
+]
+Number = Annotated[int, typer.Option("--replica", min=0, help="Number of the replica.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
 
 
@@ -31,9 +33,10 @@ Yes = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
 def list_brokers(
     context: typer.Context, as_json: AsJson = False, broker: Broker = None, nameservers: Nameservers = None
 ) -> None:
-    """List the brokers that the name servers know, or that are named: where they are, and who leads.
+    """List brokers and replicas: address, role, lag.
 
-    In sync is who has all that is confirmed, and may lead next; lag is how many positions a follower lacks.
+    A replica in sync has every confirmed message and may become leader. Lag is the number of positions that a
+    follower is behind.
 
     \b
     lakemq broker list
@@ -72,9 +75,9 @@ def switch(
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Have another replica lead a broker, without a loss: who leads now follows it then.
+    """Make another replica the leader of a broker, without loss.
 
-    Writes wait meanwhile, for half a second or so. The replica has to be in sync.
+    The replica must be in sync. Writes wait for about half a second. The present leader becomes a follower.
 
     \b
     lakemq broker switch --replica 1
@@ -91,20 +94,20 @@ def elect(
     context: typer.Context,
     name: Name = None,
     replica: Annotated[
-        int | None, typer.Option("--replica", min=0, help="Which is to lead; needed where there are several.")
+        int | None, typer.Option("--replica", min=0, help="Number of the replica. Needed if there are several.")
     ] = None,
     unclean: Annotated[
-        bool, typer.Option("--unclean", help="That what the others have beyond this one's log may be lost.")
+        bool, typer.Option("--unclean", help="Accept the loss of messages that this replica lacks.")
     ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Have a replica lead a broker though it may lack what was acknowledged: where none that has it comes back.
+    """Force a replica to lead, though acknowledged messages may be lost.
 
-    Those that are in sync elect one of them by themselves. This is for when all of them are gone for good. The
-    replica begins an epoch beyond all that it knows; its log keeps its id.
+    Replicas in sync elect a leader by themselves. Use this only if all of them are gone for good. The replica starts
+    a new epoch; its log keeps its id.
 
     \b
     lakemq broker elect --unclean --broker http://127.0.0.1:9000
@@ -132,7 +135,7 @@ def remove(
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Have a broker forget a replica that is gone for good: nothing says any more that it isn't there.
+    """Remove a replica that is gone for good from a broker.
 
     \b
     lakemq broker remove --replica 1

@@ -18,15 +18,16 @@ TOPICS_SHOWN_MAX = 5
 def clients(
     context: typer.Context,
     producer_group: Annotated[
-        str | None, typer.Option("--producer-group", metavar="GROUP", help="Only the producers of that group.")
+        str | None, typer.Option("--producer-group", metavar="GROUP", help="Only producers of this group.")
     ] = None,
     as_json: AsJson = False,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Show who is connected: members of consumer groups; who receives for one without being a member, and so has no
-    name; and producers, which are shown some seconds after their first message. Users and addresses are shown to those
-    whose token may `Get` the cluster.
+    """Show connected clients: members of groups, receivers and producers.
+
+    A client that receives without being a member of the group has no name. A producer is shown some seconds after its
+    first message. Users and addresses are shown to those with the right `Get` on the cluster.
 
     \b
     lakemq clients

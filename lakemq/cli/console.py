@@ -20,16 +20,16 @@ def console(
     host: Host = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", help="Port to listen on; 0: any that is free.", show_default="8088"),
+        typer.Option("--port", help="Port to listen on. 0: any free port.", show_default="8088"),
     ] = None,
     broker: Broker = None,
     nameservers: Nameservers = None,
     parent_pid: Parent = None,
 ) -> None:
-    """Run the console, until Ctrl-C: pages for a browser that show topics, messages and groups, and change them.
+    """Run the web console until Ctrl-C.
 
-    It asks brokers with the token of who signs in, so everybody sees and does there what that user may. It keeps
-    nothing on disk. lakemq up has one too.
+    Its pages show and change topics, messages and groups. Users sign in with a token and can do there what that user
+    may. It keeps nothing on disk. lakemq up runs one too.
 
     \b
     lakemq console --port 8088

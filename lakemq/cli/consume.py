@@ -26,25 +26,25 @@ POLL_MAX = 500
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(help="What to consume.")],
+    topic: Annotated[str, typer.Argument(help="The topic.")],
     context: typer.Context,
-    group: Annotated[str, typer.Option("--group", help="As whom: each message goes to one member of a group.")],
+    group: Annotated[str, typer.Option("--group", help="The consumer group. Each message goes to one of its members.")],
     tags: Tags = "*",
     sql: Filter = None,
     begin: Annotated[
-        str, typer.Option("--from", metavar="last|first|TIME", help="Where a group begins that is new to the topic.")
+        str, typer.Option("--from", metavar="last|first|TIME", help="Where a new group starts.")
     ] = "first",
     count_max: Annotated[
-        int | None, typer.Option("--max", min=1, help="End after so many messages.", show_default="at Ctrl-C")
+        int | None, typer.Option("--max", min=1, help="Stop after this many messages.", show_default="at Ctrl-C")
     ] = None,
     as_json: AsJson = False,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Show the messages of a topic as they come, for a group: what was shown is consumed.
+    """Consume a topic as a group, and print each message.
 
-    A new group is shown all that the topic holds, unless it is to begin elsewhere. It ends with Ctrl-C. The
-    same group again goes on where it ended; several at once share the queues.
+    A new group starts with the oldest message; --from changes that. Ctrl-C ends it. The same group continues where it
+    stopped; several processes of a group share the queues.
 
     \b
     lakemq consume orders --group console

@@ -30,8 +30,8 @@ RUNNING = "running"
 _NOT_THERE = (GroupNotFound, TopicNotFound)
 """A broker may not have heard of a group that others have."""
 
-app = typer.Typer(no_args_is_help=True, help="Look at what groups have given up on, and send it to them again.")
-GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Whose dead letters.")]
+app = typer.Typer(no_args_is_help=True, help="Show dead letters, and redrive them to their group.")
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
 
 
 class State(StrEnum):
@@ -47,21 +47,24 @@ class State(StrEnum):
 def list_letters(
     context: typer.Context,
     group: GroupName,
-    state: Annotated[State, typer.Option("--state", help="Only these.")] = State.OPEN,
+    state: Annotated[State, typer.Option("--state", help="Only letters in this state.")] = State.OPEN,
     reason: Annotated[
-        str | None, typer.Option("--reason", metavar="TEXT", help="Only with this in the failure's class or text.")
+        str | None,
+        typer.Option("--reason", metavar="TEXT", help="Only with this text in the failure's class or message."),
     ] = None,
-    topic: Annotated[str | None, typer.Option("--topic", help="Only of messages that were sent there.")] = None,
-    begin: Annotated[str | None, typer.Option("--begin", metavar="TIME", help="Dead since then.")] = None,
-    end: Annotated[str | None, typer.Option("--end", metavar="TIME", help="Dead until then.")] = None,
-    count_max: Annotated[int, typer.Option("--max", min=1, max=1_000_000, help="At most so many of a broker.")] = 100,
+    topic: Annotated[str | None, typer.Option("--topic", help="Only of messages sent to this topic.")] = None,
+    begin: Annotated[str | None, typer.Option("--begin", metavar="TIME", help="Failed at this time or later.")] = None,
+    end: Annotated[str | None, typer.Option("--end", metavar="TIME", help="Failed before this time.")] = None,
+    count_max: Annotated[
+        int, typer.Option("--max", min=1, max=1_000_000, help="At most this many of each broker.")
+    ] = 100,
     as_json: AsJson = False,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """List a group's dead letters, newest first: when each died, how often it was tried, and why it failed.
+    """List a group's dead letters, newest first, with why they failed.
 
-    Open ones wait to be redriven. Gone ones nobody can redrive any more: neither log nor lake have them.
+    Open ones can be redriven. Gone ones can't: neither the log nor the lake has them any more.
 
     \b
     lakemq dead-letters list billing
@@ -123,12 +126,12 @@ def _why(letter: DeadLetter) -> str:
 def show(
     context: typer.Context,
     group: GroupName,
-    message_id: Annotated[str, typer.Argument(metavar="MESSAGE_ID", help="As list tells it.")],
+    message_id: Annotated[str, typer.Argument(metavar="MESSAGE_ID", help="Id of the dead letter, as list shows it.")],
     as_json: AsJson = False,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Show one dead letter with its body and all else that it has.
+    """Show one dead letter with its body and all fields.
 
     \b
     lakemq dead-letters show billing broker-a.5b1f3c6e0d0a-1.0
@@ -157,18 +160,18 @@ def show(
 def redrive(
     context: typer.Context,
     group: GroupName,
-    where: Annotated[str, typer.Option("--where", metavar="SQL", help="Which: a predicate over their columns.")],
-    rate: Annotated[float, typer.Option("--rate", min=0.01, help="At most so many a second.")] = 100,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+    where: Annotated[str, typer.Option("--where", metavar="SQL", help="SQL predicate that chooses the letters.")],
+    rate: Annotated[float, typer.Option("--rate", min=0.01, help="At most this many a second.")] = 100,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the letters.")] = False,
     as_json: AsJson = False,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Send dead letters to their group again, and wait until all are sent.
+    """Redrive dead letters to their group, and wait until all are sent.
 
-    Each is sent once, whatever happens on the way; a redrive that was begun goes on without this
-    command. The columns are those of a message (tag, keys, properties, real_topic, body and so on), and
-    failure_class, failure_text, failed_at, deliveries.
+    Each is sent exactly once. A redrive that has started continues if this command ends. The predicate's columns are
+    those of a message (tag, keys, properties, real_topic, body and so on), failure_class, failure_text, failed_at and
+    deliveries.
 
     \b
     lakemq dead-letters redrive billing --where "tag = 'invoice' AND reconsume_times >= 3" --dry-run
@@ -200,12 +203,12 @@ def redrive(
 @app.command()
 def watch(
     context: typer.Context,
-    redrive_id: Annotated[str, typer.Argument(metavar="REDRIVE_ID", help="As redrive tells it.")],
+    redrive_id: Annotated[str, typer.Argument(metavar="REDRIVE_ID", help="Id of the redrive, as redrive shows it.")],
     as_json: AsJson = False,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Wait until a redrive is over, and tell what became of each letter that it is about.
+    """Wait for a redrive, and show the result for each letter.
 
     \b
     lakemq dead-letters watch broker-a.5b1f3c6e0d0a-1.0

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-DelayLevel = Annotated[int | None, typer.Option("--delay-level", help="Deliver later: 1 is 1 s, 2 is 5 s …")]
+DelayLevel = Annotated[int | None, typer.Option("--delay-level", help="Deliver later, by level: 1 is 1 s, 2 is 5 s, …")]
 Delay = Annotated[
     str | None, typer.Option("--delay", metavar="DURATION", help="Deliver later: 1500ms, 90s, 10m, 2h, 7d.")
 ]
 DeliverAt = Annotated[
-    str | None, typer.Option("--deliver-at", metavar="TIME", help="Deliver then: 2026-12-24T18:00, or ms.")
+    str | None, typer.Option("--deliver-at", metavar="TIME", help="Deliver at this time: 2026-12-24T18:00, or ms.")
 ]
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

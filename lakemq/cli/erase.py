@@ -14,18 +14,18 @@ def erase(
     context: typer.Context,
     where: Annotated[
         str,
-        typer.Option("--where", metavar="CONDITION", help="SQL over the columns of messages, and key."),
+        typer.Option("--where", metavar="CONDITION", help="SQL condition over the columns of messages, and key."),
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many messages that is.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show how many messages match.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
     lake: LakeDir = None,
     broker: Broker = None,
     as_json: AsJson = False,
 ) -> None:
-    """Erase messages for good: from the log, and from the files of the tables.
+    """Erase messages for good, from the log and from the lake.
 
-    Copies of them (retries, dead letters, deliveries, replays) go too. Positions and offsets of all
-    others stay as they are. Versions of the tables from before can't be read any more.
+    Their copies (retries, dead letters, deliveries, replays) are erased too. Positions and offsets of all other
+    messages stay the same. Older versions of the tables can't be read any more.
 
     \b
     lakemq erase --where "key = 'user-17'" --dry-run

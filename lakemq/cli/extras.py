@@ -6,7 +6,7 @@ import sys
 from importlib.util import find_spec
 from typing import Any
 
-from typer.core import TyperGroup
+from lakemq.cli.help_page import Group
 
 OF_COMMANDS = {
     "gateway": "gateway",
@@ -46,7 +46,7 @@ class MissingExtra(Exception):
         self.detail = detail
 
 
-class Commands(TyperGroup):
+class Commands(Group):
     """The commands; one that lacks a package says which extra brings it."""
 
     def invoke(self, ctx: Any) -> object:

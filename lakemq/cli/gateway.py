@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @takes_gateway_options
 def gateway(context: typer.Context, given: Given, parent_pid: int | None) -> None:
-    """Run the gateway alone, until Ctrl-C. It needs neither Java nor Spark.
+    """Run the gateway alone until Ctrl-C. It needs no Java.
 
-    What has left the log it serves from the lake.
+    Messages that have left the log are served from the lake.
 
     \b
     lakemq gateway --data-dir /var/lib/lakemq --lake /srv/lake

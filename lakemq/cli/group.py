@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 _NOT_THERE = (GroupNotFound, TopicNotFound)
 """A broker may not have heard of a group that others have."""
 
-app = typer.Typer(no_args_is_help=True, help="Look at consumer groups, and care for them.")
+app = typer.Typer(no_args_is_help=True, help="Show, pause, reset and delete consumer groups.")
 _REDRIVE = (redrive.__doc__ or "").replace("lakemq dead-letters redrive", "lakemq group redrive")
 app.command(help=_REDRIVE)(redrive)  # it was here before there was `lakemq dead-letters`
 
 
-Name = Annotated[str, typer.Argument(metavar="GROUP", help="Its name.")]
+Name = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")]
 
 
 @app.command("list")
@@ -65,7 +65,7 @@ def list_groups(
 def show(
     context: typer.Context, group: Name, as_json: AsJson = False, broker: Broker = None, nameservers: Nameservers = None
 ) -> None:
-    """Show a group: its members, what they subscribe to, and how far it is behind.
+    """Show a group: members, subscriptions and lag.
 
     \b
     lakemq group show billing
@@ -91,9 +91,9 @@ def show(
 def lag(
     context: typer.Context, group: Name, as_json: AsJson = False, broker: Broker = None, nameservers: Nameservers = None
 ) -> None:
-    """Show how far a group is behind, queue by queue.
+    """Show a group's lag by queue.
 
-    Of a group of model broadcasting that is unknown: its members keep their offsets themselves.
+    The lag of a broadcasting group is unknown: its members keep their own offsets.
 
     \b
     lakemq group lag billing
@@ -114,14 +114,14 @@ def lag(
 def reset(
     context: typer.Context,
     group: Name,
-    topic: Annotated[str, typer.Argument(help="Of which topic.")],
-    to: Annotated[str, typer.Option("--to", metavar="earliest|latest|TIME", help="Where it goes on.")],
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    to: Annotated[str, typer.Option("--to", metavar="earliest|latest|TIME", help="Where to continue.")],
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
     as_json: AsJson = False,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Have a group consume a topic again, or from later on. Its running members follow.
+    """Reset a group's offsets in a topic. Running members follow.
 
     \b
     lakemq group reset billing orders --to earliest
@@ -150,7 +150,7 @@ def reset(
 def list_clients(
     context: typer.Context, group: Name, as_json: AsJson = False, broker: Broker = None, nameservers: Nameservers = None
 ) -> None:
-    """Show a group's members as they say they are: what they hold, and whether they are paused.
+    """Show a group's members, their queues and whether they are paused.
 
     \b
     lakemq group clients billing
@@ -161,9 +161,7 @@ def list_clients(
         show_clients(ask_each(brokers, lambda client: client.clients(group), _NOT_THERE), as_json)
 
 
-OneClient = Annotated[
-    str | None, typer.Option("--client", metavar="ID", help="Only this member, which keeps its queues.")
-]
+OneClient = Annotated[str | None, typer.Option("--client", metavar="ID", help="Only this client. It keeps its queues.")]
 
 
 @app.command()
@@ -174,10 +172,10 @@ def pause(
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Have a group consume nothing until `resume`: whatever its members ask for. It survives restarts.
+    """Pause a group, or one client of it, until `resume`.
 
-    What they have already may be finished, acknowledged and committed. A group that isn't there is made.
-    One client is paused as if its program had done so, for as long as it is a member.
+    It survives restarts. Members may finish, acknowledge and commit the messages that they have. A group that doesn't
+    exist is created. A client stays paused for as long as it is a member.
 
     \b
     lakemq group pause billing
@@ -195,7 +193,7 @@ def resume(
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Have a group, or one client of it, that was paused consume again.
+    """Resume a paused group, or one client of it.
 
     \b
     lakemq group resume billing
@@ -234,7 +232,7 @@ def delete(
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Delete a group that has no members, with its offsets, its retries and its dead letters.
+    """Delete a group without members: its offsets, retries and dead letters.
 
     \b
     lakemq group delete billing

@@ -19,16 +19,18 @@ def jobs(
     context: typer.Context,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Of lake, maintenance, delay, transaction, retry.", show_default="all"),
+        typer.Argument(
+            metavar="NAME", help="Name of a job: lake, maintenance, delay, transaction or retry.", show_default="all"
+        ),
     ] = None,
     broker: Broker = None,
     nameservers: Nameservers = None,
     lake: LakeDir = None,
     parent_pid: Parent = None,
 ) -> None:
-    """Run the Spark jobs that route messages and turn the log into Delta tables, until Ctrl-C.
+    """Run the Spark jobs that route messages and write the lake, until Ctrl-C.
 
-    Once other ones have taken the lake these end, with exit code 79.
+    If other jobs take over the lake, these end with exit code 79.
 
     \b
     lakemq jobs

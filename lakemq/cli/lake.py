@@ -7,12 +7,12 @@ import typer
 from lakemq.cli.maintenance import run_quietly, show_run
 from lakemq.cli.options import AsJson, Broker, LakeDir, broker_url, settings_of
 
-app = typer.Typer(no_args_is_help=True, help="The lake as a whole.")
+app = typer.Typer(no_args_is_help=True, help="Change the lake as a whole.")
 
 
 @app.callback()
 def lake() -> None:
-    """The lake as a whole."""
+    """Change the lake as a whole."""
 
 
 @app.command()
@@ -22,11 +22,11 @@ def adopt(
     broker: Broker = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a lake go on with a broker whose log is a new one: data folders that were emptied, or replaced.
+    """Let a lake continue with a new log of its broker.
 
-    What the lake holds of the old log stays, under a broker's name of its own (broker-a~1f2e3d4c): its positions
-    and offsets are not those of the new log. Without this the jobs refuse such a lake. Where the log is the
-    lake's, nothing is done.
+    Use it after a data folder was emptied or replaced; without it the jobs refuse the lake. Messages of the old log
+    stay, under another broker name (broker-a~1f2e3d4c), as the positions and offsets of the new log start anew. If
+    the log is the lake's own, nothing happens.
 
     \b
     lakemq lake adopt

@@ -16,14 +16,14 @@ from lakemq.cli.output import note, stdout, write_line
 if TYPE_CHECKING:
     from lakemq.storage.mend.verify import Damage
 
-app = typer.Typer(no_args_is_help=True, help="Check a CommitLog on disk, and repair it.")
+app = typer.Typer(no_args_is_help=True, help="Check and repair a log on disk.")
 
 
 @app.command()
 def verify(context: typer.Context, data_dir: DataDir = None) -> None:
-    """Read every byte of a log and change none. Exit code 1 if any is damaged.
+    """Check every byte of a log, and change none. Exit code 1 if damaged.
 
-    Stop the gateway first: what it writes meanwhile looks like damage.
+    Stop the gateway first: a write in progress looks like damage.
 
     \b
     lakemq log verify --data-dir /var/lib/lakemq
@@ -55,10 +55,10 @@ def verify(context: typer.Context, data_dir: DataDir = None) -> None:
 
 @app.command()
 def repair(context: typer.Context, data_dir: DataDir = None) -> None:
-    """Make a damaged log serve again, with every frame that can be read.
+    """Repair a damaged log: keep every frame that can be read.
 
-    Start the gateway first: what its lake holds it makes good by itself. Here, what can't be read becomes
-    a hole; the damaged files stay beside as *.damaged.
+    Start the gateway first: it restores by itself what its lake has. What this command can't read becomes a hole; the
+    damaged files are kept as *.damaged.
 
     \b
     lakemq log repair --data-dir /var/lib/lakemq
@@ -78,10 +78,10 @@ def repair(context: typer.Context, data_dir: DataDir = None) -> None:
 @app.command()
 def show(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="cut-….frames, or a segment.", dir_okay=False)],
+    file: Annotated[Path, typer.Argument(help="The file: cut-….frames, or a segment.", dir_okay=False)],
     broker_name: BrokerName = None,
 ) -> None:
-    """Show the messages in a file of frames, one a line, as JSON; lakemq's own records are among them.
+    """Print the messages in a file of frames as JSON, one a line.
 
     \b
     lakemq log show data/commitlog/cut-1-480300.frames --broker-name broker-a

@@ -29,25 +29,25 @@ DEBUG_MS = 600_000
 def log_level(
     context: typer.Context,
     logger: Annotated[
-        str | None, typer.Argument(metavar="[LOGGER]", help="Which: lakemq is all of them, lakemq.gateway a part.")
+        str | None, typer.Argument(metavar="[LOGGER]", help="Logger: lakemq for all, lakemq.gateway for a part.")
     ] = None,
     level: Annotated[
         str | None, typer.Argument(metavar="[LEVEL]", help=f"DEBUG, INFO, WARNING, ERROR, or {AS_BEFORE}.")
     ] = None,
     duration: Annotated[
         str | None,
-        typer.Option("--for", metavar="DURATION", help="So long, and then as before.", show_default="10m for DEBUG"),
+        typer.Option("--for", metavar="DURATION", help="Change it back after this time.", show_default="10m for DEBUG"),
     ] = None,
     jobs: Annotated[
-        bool, typer.Option("--jobs", help="Of the processes that run jobs for the broker, which it tells in seconds.")
+        bool, typer.Option("--jobs", help="For the jobs of the broker, which follow within seconds.")
     ] = False,
     as_json: AsJson = False,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Show what brokers and jobs write to their logs, or have them write more or less, while they run.
+    """Show or change the log level of running brokers and jobs.
 
-    Each replica that is named, or that the name servers know, is told so. It takes a right to change the cluster.
+    It applies to each replica that --broker names or the name servers know. It takes the right to change the cluster.
 
     \b
     lakemq broker log-level

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from lakemq.jobs.maintenance.runs import Run
     from lakemq.settings import Settings
 
-app = typer.Typer(no_args_is_help=True, help="What keeps the lake in shape: see the jobs, and run one.")
+app = typer.Typer(no_args_is_help=True, help="Show and run the lake's maintenance jobs.")
 
 
 @app.command("list")
 def list_jobs(context: typer.Context, lake: LakeDir = None, as_json: AsJson = False) -> None:
-    """List the jobs: when each is due, and how its last run ended.
+    """List the jobs, when each is due and how its last run ended.
 
     \b
     lakemq maintenance list
@@ -53,15 +53,17 @@ def list_jobs(context: typer.Context, lake: LakeDir = None, as_json: AsJson = Fa
 @app.command()
 def run(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The job.")],
-    table: Annotated[str | None, typer.Option("--table", metavar="TABLE", help="index-rebuild: only this one.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.")],
+    table: Annotated[
+        str | None, typer.Option("--table", metavar="TABLE", help="Only this table (index-rebuild).")
+    ] = None,
     lake: LakeDir = None,
     broker: Broker = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a job now, and wait for its end. Exit code 1 when it fails, or verify finds differences.
+    """Run a job now. Exit code 1 if it fails or verify finds differences.
 
-    The running jobs (lakemq up, lakemq jobs) do it; where there are none, Spark is started here.
+    The running jobs (lakemq up, lakemq jobs) run it. If there are none, this starts Spark.
 
     \b
     lakemq maintenance run optimize
@@ -76,13 +78,12 @@ def run(
 @app.command()
 def cancel(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The job; without, whichever it is.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Name of the job. Without it, any job.")] = None,
     lake: LakeDir = None,
 ) -> None:
-    """End the run that is under way, and what was asked for and waits.
+    """Cancel the current run and those that are waiting.
 
-    What the run has committed stays, and it may be run again. It ends between its steps; what Spark does for one is
-    cancelled.
+    What the run has committed stays. It can be run again.
 
     \b
     lakemq maintenance cancel
@@ -104,11 +105,11 @@ def cancel(
 def history(
     context: typer.Context,
     job: Annotated[str | None, typer.Option("--job", metavar="NAME", help="Only this job.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many runs.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most this many runs.")] = 20,
     lake: LakeDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the last runs, the newest first.
+    """Show the last runs, newest first.
 
     \b
     lakemq maintenance history --job optimize --limit 5

@@ -16,8 +16,8 @@ from lakemq.cli.options import AsJson, Broker, Filter, Nameservers, Tags
 from lakemq.cli.output import note, stdout, write_line
 from lakemq.client.message import encode_message
 
-app = typer.Typer(no_args_is_help=True, help="Look messages up, take scheduled ones back.")
-Id = Annotated[str, typer.Argument(metavar="MESSAGE_ID", help="As produce and pull tell it.")]
+app = typer.Typer(no_args_is_help=True, help="Find messages, and recall scheduled ones.")
+Id = Annotated[str, typer.Argument(metavar="MESSAGE_ID", help="Id of the message, as produce and pull show it.")]
 
 
 @app.command()
@@ -28,7 +28,7 @@ def get(
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Show one message by its id, which begins with its broker's name.
+    """Show one message by its id.
 
     \b
     lakemq message get broker-a.5b1f3c6e0d0a-1.0
@@ -49,20 +49,20 @@ def get(
 @app.command()
 def search(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(help="Where to look.")],
-    key: Annotated[str | None, typer.Option("--key", help="Only with this key.")] = None,
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    key: Annotated[str | None, typer.Option("--key", help="Only messages with this key.")] = None,
     tags: Tags = "*",
     sql: Filter = None,
-    begin: Annotated[str | None, typer.Option("--begin", metavar="TIME", help="Stored then or after.")] = None,
-    end: Annotated[str | None, typer.Option("--end", metavar="TIME", help="Stored before.")] = None,
-    count_max: Annotated[int, typer.Option("--max", min=1, max=10_000, help="At most so many.")] = 32,
+    begin: Annotated[str | None, typer.Option("--begin", metavar="TIME", help="Stored at this time or later.")] = None,
+    end: Annotated[str | None, typer.Option("--end", metavar="TIME", help="Stored before this time.")] = None,
+    count_max: Annotated[int, typer.Option("--max", min=1, max=10_000, help="At most this many messages.")] = 32,
     as_json: AsJson = False,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Look for messages of a topic, newest first.
+    """Find messages of a topic, newest first.
 
-    With --key the broker asks its index, of log and lake. Without, all of the topic is read through.
+    --key uses the index over log and lake. Without it, the whole topic is read.
 
     \b
     lakemq message search orders --key 42
@@ -97,7 +97,7 @@ def recall(
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Take a scheduled message back before it is due: it is never delivered.
+    """Recall a scheduled message before it is delivered.
 
     \b
     lakemq message recall broker-a.5b1f3c6e0d0a-1.42

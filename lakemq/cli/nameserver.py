@@ -19,13 +19,13 @@ def nameserver(
     host: Host = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", help="Port to listen on; 0: any that is free.", show_default="9876"),
+        typer.Option("--port", help="Port to listen on. 0: any free port.", show_default="9876"),
     ] = None,
     parent_pid: Parent = None,
 ) -> None:
-    """Run a name server, until Ctrl-C: brokers register with it, and clients ask it where topics are.
+    """Run a name server, which tells clients where topics are, until Ctrl-C.
 
-    It keeps nothing on disk. Start as many as you like: they know nothing of one another.
+    Brokers register with it. It keeps nothing on disk. Start as many as you like: they are independent of each other.
 
     \b
     lakemq nameserver --port 9876

@@ -15,12 +15,12 @@ from lakemq.model.errors import LakemqError
 ENDINGS = (".html", ".ipynb")
 NEEDED = ("nbclient", "nbconvert", "nbformat", "ipykernel", "pyspark")
 
-app = typer.Typer(no_args_is_help=True, help="Run notebooks in Databricks' source format, on the lake.")
+app = typer.Typer(no_args_is_help=True, help="Run notebooks on the lake.")
 
 
 File = Annotated[
     Path,
-    typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="Begins with '# Databricks notebook source'."),
+    typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The notebook, in Databricks' source format."),
 ]
 
 
@@ -31,17 +31,20 @@ def run(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", metavar="FILE", help="A page (.html) or a notebook (.ipynb).", show_default="FILE.html"
+            "--output",
+            metavar="FILE",
+            help="File to write: a page (.html) or a notebook (.ipynb).",
+            show_default="FILE.html",
         ),
     ] = None,
-    cell_s_max: Annotated[int, typer.Option("--timeout", min=1, help="Seconds that a cell may take.")] = 600,
+    cell_s_max: Annotated[int, typer.Option("--timeout", min=1, help="Time limit of a cell, in seconds.")] = 600,
     lake: LakeDir = None,
     broker: Broker = None,
 ) -> None:
-    """Run a notebook and write it with its outputs.
+    """Run a notebook, and write it with its outputs.
 
-    It finds `spark`, `display` and %sql as on Databricks: the session is one of the running jobs', or
-    else an embedded one. When a cell fails, what was written ends with its error.
+    `spark`, `display` and %sql work as on Databricks. The session is one of the running jobs or, if none run, a Spark
+    of its own. If a cell fails, the output ends with its error.
 
     \b
     lakemq notebook run notebooks/1_quick_start.py --timeout 60
@@ -70,11 +73,14 @@ def convert(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", metavar="FILE", help="A notebook (.ipynb) or a page (.html).", show_default="FILE.ipynb"
+            "--output",
+            metavar="FILE",
+            help="File to write: a notebook (.ipynb) or a page (.html).",
+            show_default="FILE.ipynb",
         ),
     ] = None,
 ) -> None:
-    """Write a notebook in another form, without running it.
+    """Convert a notebook without running it.
 
     \b
     lakemq notebook convert notebooks/2_exploring_history.py

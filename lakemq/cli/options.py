@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from lakemq.model.trust import Trust
     from lakemq.settings import Layer, Settings
 
-DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder of the CommitLog.", show_default="data")]
-LakeDir = Annotated[Path | None, typer.Option("--lake", help="Folder of the Delta tables.", show_default="lake")]
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", metavar="DIR", help="Folder of the log.", show_default="data")
+]
+LakeDir = Annotated[
+    Path | None, typer.Option("--lake", metavar="DIR", help="Folder of the Delta tables.", show_default="lake")
+]
 Host = Annotated[str | None, typer.Option("--host", help="Address to listen on.", show_default="127.0.0.1")]
 Port = Annotated[
     int | None,
-    typer.Option("--port", help="Port to listen on; 0: any that is free.", show_default="8080"),
+    typer.Option("--port", help="Port to listen on. 0: any free port.", show_default="8080"),
 ]
 BrokerName = Annotated[
     str | None,
@@ -34,7 +38,7 @@ Flush = Annotated[
     typer.Option(
         "--flush",
         metavar="sync|async",
-        help="sync: a produce is answered once it is on disk.",
+        help="Answer a send once the message is written (async) or on disk (sync).",
         show_default="async",
     ),
 ]
@@ -44,8 +48,8 @@ Broker = Annotated[
         "--broker",
         metavar="URL",
         envvar=BROKER,
-        help="The gateway.",
-        show_default="where the settings say: http://127.0.0.1:8080",
+        help="Address of the broker.",
+        show_default="http://127.0.0.1:8080, or as the settings say",
     ),
 ]
 Nameservers = Annotated[
@@ -54,19 +58,19 @@ Nameservers = Annotated[
         "--nameservers",
         metavar="URLS",
         envvar=NAMESERVERS,
-        help="Name servers that know the brokers, in place of these.",
+        help="Addresses of name servers, instead of --broker.",
     ),
 ]
 RegisterWith = Annotated[
     str | None,
-    typer.Option("--nameservers", metavar="URLS", help="Name servers to register with, with commas between."),
+    typer.Option("--nameservers", metavar="URLS", help="Name servers to register with, separated by commas."),
 ]
 Advertise = Annotated[
     str | None,
-    typer.Option("--advertise", metavar="URL", help="Address to register.", show_default="where it listens"),
+    typer.Option("--advertise", metavar="URL", help="Address to register.", show_default="the address it listens on"),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON, one object a line.")]
-Tags = Annotated[str, typer.Option("--tags", metavar="A||B", help="Only these tags.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+Tags = Annotated[str, typer.Option("--tags", metavar="A||B", help="Only messages with one of these tags.")]
 Filter = Annotated[
     str | None,
     typer.Option(

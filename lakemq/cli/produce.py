@@ -27,37 +27,37 @@ if TYPE_CHECKING:
 
 AckOption = Annotated[
     str,
-    typer.Option("--ack", metavar="async|sync|none", help="async: written to the log; sync: on disk; none: no answer."),
+    typer.Option(
+        "--ack", metavar="async|sync|none", help="Answer once written (async), on disk (sync), or not at all (none)."
+    ),
 ]
 LINES_PER_REQUEST_MAX = 1_000
-OrderingKey = Annotated[str | None, typer.Option("--ordering-key", help="Messages that share it stay in order.")]
+File = Annotated[Path | None, typer.Option("--file", help="Messages as JSON, one a line, with all fields. -: stdin.")]
+OrderingKey = Annotated[
+    str | None, typer.Option("--ordering-key", help="Messages with the same key are consumed in order.")
+]
 Rate = Annotated[
     float | None,
-    typer.Option("--rate", min=0.01, help="At most so many a second.", show_default="as fast as it goes"),
+    typer.Option("--rate", min=0.01, help="At most this many a second.", show_default="no limit"),
 ]
-Priority = Annotated[
-    int | None, typer.Option("--priority", min=0, help="For a topic of priorities: the higher, the sooner.")
-]
-TtlMs = Annotated[int | None, typer.Option("--ttl-ms", min=1, help="Not delivered any more so much later.")]
+Priority = Annotated[int | None, typer.Option("--priority", min=0, help="In a priority topic: higher is sooner.")]
+TtlMs = Annotated[int | None, typer.Option("--ttl-ms", min=1, help="Not delivered after this time.")]
 _NOTHING_SAID = Draft(b"")
 ACKS = ("async", "sync", "none")
 
 
 def produce(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(help="Made on the first message, if need be.")],
-    body: Annotated[str | None, typer.Argument(metavar="BODY", help="Without: each line of stdin is one.")] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", help="Messages as JSON, one a line, with all their fields; -: of stdin."),
-    ] = None,
-    tag: Annotated[str | None, typer.Option("--tag", help="To filter by.")] = None,
-    key: Annotated[list[str] | None, typer.Option("--key", help="To look up by; may be repeated.")] = None,
+    topic: Annotated[str, typer.Argument(help="The topic. It is created if it doesn't exist.")],
+    body: Annotated[str | None, typer.Argument(help="The message. Without it, each line of stdin is one.")] = None,
+    file: File = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="Tag, by which consumers filter.")] = None,
+    key: Annotated[list[str] | None, typer.Option("--key", help="Key to find the message by. Repeatable.")] = None,
     properties: Annotated[
-        list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="May be repeated.")
+        list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="Property of the message. Repeatable.")
     ] = None,
     ordering_key: OrderingKey = None,
-    queue: Annotated[int | None, typer.Option("--queue", min=0, help="Pins the queue.")] = None,
+    queue: Annotated[int | None, typer.Option("--queue", min=0, help="Send to this queue.")] = None,
     priority: Priority = None,
     ttl_ms: TtlMs = None,
     delay_level: DelayLevel = None,
@@ -69,9 +69,10 @@ def produce(
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Put messages into a topic: an argument, the lines of stdin, or a file.
+    """Send messages to a topic: an argument, the lines of stdin or a file.
 
-    Several brokers have batches in turn; what has an ordering key or a queue goes where clients send it.
+    With several brokers, batches go to each in turn. A message with an ordering key or a queue goes where other
+    clients send it too.
 
     \b
     lakemq produce orders '{"id": 42}' --tag paid --key 42 --ordering-key customer-7

@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 
 def pull(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(help="Whose messages.")],
-    queue: Annotated[int | None, typer.Option("--queue", min=0, help="Which queue.", show_default="all")] = None,
-    offset: Annotated[int | None, typer.Option("--offset", min=0, help="From where.", show_default="the first")] = None,
-    count_max: Annotated[int, typer.Option("--max", min=1, max=10_000, help="At most so many of each queue.")] = 32,
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    queue: Annotated[int | None, typer.Option("--queue", min=0, help="Only this queue.", show_default="all")] = None,
+    offset: Annotated[
+        int | None, typer.Option("--offset", min=0, help="First offset.", show_default="the first")
+    ] = None,
+    count_max: Annotated[
+        int, typer.Option("--max", min=1, max=10_000, help="At most this many messages of each queue.")
+    ] = 32,
     wait_ms: Annotated[
         int,
-        typer.Option("--wait-ms", min=0, max=60_000, help="Wait for a message; needs --queue."),
+        typer.Option("--wait-ms", min=0, max=60_000, help="Wait this long for a message. Needs --queue."),
     ] = 0,
     tags: Tags = "*",
     sql: Filter = None,
@@ -33,11 +37,12 @@ def pull(
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Look at the messages of a topic, at all brokers that have it; they stay where they are.
+    """Read messages of a topic without consuming them.
 
     \b
     lakemq pull orders
-    lakemq pull orders --queue 0 --offset 100 --max 10 --tags 'paid||shipped'
+    lakemq pull orders --tags 'paid||shipped' --max 10
+    lakemq pull orders --queue 0 --offset 100
     lakemq pull orders --filter "amount > 100 AND region = 'eu'"
     lakemq pull orders --queue 0 --offset 120 --wait-ms 30000 --json
     lakemq pull orders --nameservers http://127.0.0.1:9876

@@ -23,25 +23,25 @@ _RATE_MAX = 1_000_000
 def replay(
     context: typer.Context,
     where: Annotated[
-        str, typer.Option("--where", metavar="CONDITION", help="SQL over the columns of messages, and key.")
+        str, typer.Option("--where", metavar="CONDITION", help="SQL condition over the columns of messages, and key.")
     ],
-    to: Annotated[str, typer.Option("--to", metavar="TOPIC", help="Where the messages go.")],
+    to: Annotated[str, typer.Option("--to", metavar="TOPIC", help="Topic to send to.")],
     group: Annotated[
-        str | None, typer.Option("--group", metavar="GROUP", help="Only this consumer group gets them.")
+        str | None, typer.Option("--group", metavar="GROUP", help="Only this consumer group receives them.")
     ] = None,
     rate: Annotated[
-        int | None, typer.Option("--rate", min=1, max=_RATE_MAX, help="At most about so many a second.")
+        int | None, typer.Option("--rate", min=1, max=_RATE_MAX, help="At most about this many a second.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which messages that is.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="Even if the same was replayed before.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which messages match.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Replay again what was replayed before.")] = False,
     lake: LakeDir = None,
     broker: Broker = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send messages of the lake again, to a topic or to one group of it.
+    """Send stored messages again, to a topic or to one group.
 
-    Each has its old keys, tag, properties and body, and origin_message_id says of which it is a copy.
-    A replay that was ended half-way goes on when the same command is given again: no message is sent twice.
+    Each copy has the old keys, tag, properties and body; its origin_message_id is the id of the original. If a replay
+    is interrupted, run the same command again: it continues, and sends no message twice.
 
     \b
     lakemq replay --where "topic = 'flights' AND store_time > '2026-01-01'" --to flights-again --dry-run

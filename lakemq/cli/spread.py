@@ -16,27 +16,27 @@ from lakemq.model.errors import Busy, GroupNotFound, InvalidRequest
 from lakemq.model.topic_config import TopicConfig
 
 LOOK_S = 0.5
-Name = Annotated[str, typer.Argument(metavar="TOPIC", help="1 to 127 of A-Z a-z 0-9 _ -.")]
+Name = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic: 1 to 127 of A-Z a-z 0-9 _ -.")]
 
 
 def spread(
     context: typer.Context,
     topic: Name,
     drain: Annotated[
-        bool, typer.Option("--drain", help="First take no messages until every group has consumed what there is.")
+        bool, typer.Option("--drain", help="Take no messages until every group has consumed all of them.")
     ] = False,
     wait: Annotated[
-        float, typer.Option("--wait", min=0, metavar="SECONDS", help="Give up draining after so long.")
+        float, typer.Option("--wait", min=0, metavar="SECONDS", help="Give up draining after this time.")
     ] = 600.0,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Make a topic on the brokers that lack it, with as many queues as it has where it is, and configured so.
+    """Create a topic on the brokers that lack it, configured as elsewhere.
 
-    A key's messages go to a queue that the number of all queues says: with more queues it is another one for
-    most keys. What is sent then may be consumed before what waits in the old queue. With --drain it may not:
-    the topic takes no messages (sends fail with read_only_topic) until every group has consumed it. Then it
-    is opened at all brokers together; for the moment that this takes keys may change their queue once more.
+    The queue of an ordering key depends on the number of queues, so most keys move to another queue. New messages of
+    a key may then be consumed before older ones that wait in the old queue. --drain prevents that: the topic takes no
+    messages (sends fail with read_only_topic) until every group has consumed it. It is then opened at all brokers at
+    once; during that moment keys may change their queue once more.
 
     \b
     lakemq topic spread orders --nameservers http://127.0.0.1:9876

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from enum import StrEnum
@@ -13,16 +14,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakemq.cli.bars import bars_within
 from lakemq.cli.brokers import addresses_of
 from lakemq.cli.lines import stdin_text
 from lakemq.cli.options import Broker, LakeDir, Nameservers, check_folder, settings_of
-from lakemq.cli.output import note
+from lakemq.cli.output import note, stdout, write_line
 from lakemq.cli.quiet import quiet_stderr
-from lakemq.model.errors import LakemqError, SettingsError
+from lakemq.cli.sql_place import fail_statement
+from lakemq.model.errors import InvalidSql, LakemqError, SettingsError
+from lakemq.model.safe_text import one_line
 
 if TYPE_CHECKING:
     from lakemq.jobs.sql.result import Result
     from lakemq.settings import Settings
+
+
+_HIDES = re.compile(r"\blive`?\s*\.\s*`?(?:messages|consume_queue|message_index|topics)\b", re.IGNORECASE)
+_SYSTEM_TOPIC = re.compile(r"['\"](?:%RETRY%|%DLQ%|RMQ_SYS_|SCHEDULE_TOPIC_XXXX)")
 
 
 class Format(StrEnum):
@@ -35,61 +43,60 @@ class Format(StrEnum):
     parquet = "parquet"
 
 
+OutputFormat = Annotated[
+    Format | None,
+    typer.Option("--format", help="Format of the rows.", show_default="table, or by the name of --output"),
+]
 Chart = Annotated[
     Path | None,
     typer.Option(
         "--chart",
         metavar="FILE",
-        help="Draw the rows instead (.png, .svg, .pdf): the first column along x, the others as lines or bars.",
+        help="Draw the rows instead, to a file (.png, .svg, .pdf) or, with -, on the terminal.",
     ),
 ]
 
 
 def sql(
     context: typer.Context,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="One statement of Spark SQL; - reads it from stdin.")],
-    output_format: Annotated[
-        Format | None,
-        typer.Option(
-            "--format",
-            help="json: an object a line; arrow: an IPC stream.",
-            show_default="table, or as the name of --output says",
-        ),
-    ] = None,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="One statement of Spark SQL. -: read it from stdin.")],
+    output_format: OutputFormat = None,
     output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write the rows to a file, whole or not at all.")
+        Path | None,
+        typer.Option("--output", metavar="FILE", help="Write the rows to this file, completely or not at all."),
     ] = None,
     chart: Chart = None,
     over_http: Annotated[
-        bool, typer.Option("--http", help="Ask as a user: rows of the topics that one may read, by POST /v1/sql.")
+        bool, typer.Option("--http", help="Ask over HTTP as a user, who sees the topics it may read.")
     ] = False,
     rows_max: Annotated[
-        int | None, typer.Option("--rows-max", min=1, metavar="N", help="By POST /v1/sql: so many rows at most.")
+        int | None, typer.Option("--rows-max", min=1, metavar="N", help="Over HTTP: at most this many rows.")
     ] = None,
     lake: LakeDir = None,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Ask the lake with Spark SQL.
+    """Query messages and the lake's other tables with SQL.
 
-    Tables: messages, consume_queue, message_index, scheduled, transactions; views: topics, dead_letters,
-    consumer_offsets. They have a message some seconds after it was produced. live.messages,
-    live.consume_queue, live.message_index and the views in live have it at once. So does topics.NAME, which has the
-    bodies' fields of a topic with a schema (lakemq topic schema) as columns.
+    Tables: messages, consume_queue, message_index, scheduled, transactions. Views: topics, dead_letters,
+    consumer_offsets. They have a message some seconds after it was sent. live.messages, live.topics and so on have it
+    at once, and hide system topics; live.all_messages has those too. topics.NAME has the bodies of a topic with a
+    schema (lakemq topic schema) as columns.
 
     Functions: body_text(body), body_json(body), has_tag(tag, 'A || B'), is_system(topic),
     position_of(message_id), broker_of(message_id), half_of(transaction_id).
 
-    The running jobs answer, within a second; else Spark is started, which takes some. Who hasn't the token of their
-    server, or has no lake or no Spark here, is answered as a user, by POST /v1/sql of the jobs that the broker names:
-    that takes nothing but lakemq itself.
+    The running jobs answer within a second or two. If no jobs run, this starts Spark, which takes some seconds more.
+    Without the jobs' token, without a lake here or without Spark, it asks the jobs over HTTP as a user, like --http;
+    that needs only `pip install lakemq`.
 
     \b
-    lakemq sql "SELECT topic, count(*) FROM live.messages WHERE NOT is_system(topic) GROUP BY topic"
+    lakemq sql "SELECT topic, count(*) FROM live.messages GROUP BY topic"
     lakemq sql "SELECT body_text(body) FROM messages WHERE tag = 'paid'" --format json
     lakemq sql "SELECT * FROM messages WHERE topic = 'flights'" --output flights.parquet
     lakemq sql "SELECT date_trunc('minute', store_time) AS minute, count(*) FROM messages GROUP BY 1 ORDER BY 1"
         --chart minutes.png
+    lakemq sql "SELECT topic, count(*) AS messages FROM live.messages GROUP BY topic" --chart -
     lakemq sql - --format csv < report.sql > report.csv
     lakemq sql "SELECT topic, count(*) FROM messages GROUP BY topic" --http --rows-max 100
     lakemq sql "SELECT topic, count(*) FROM live.messages GROUP BY topic" --nameservers http://127.0.0.1:9876
@@ -100,10 +107,15 @@ def sql(
     url = addresses_of(context, broker, nameservers)
     statement = stdin_text() if query == "-" else query
     write = _writer(output_format, output, chart)
-    if over_http:
-        _answer_over_http(url, statement, rows_max, write)
-    else:
-        _answer(settings, url, statement, rows_max, write)
+    try:
+        if over_http:
+            _answer_over_http(url, statement, rows_max, write)
+        else:
+            _answer(settings, url, statement, rows_max, write)
+    except InvalidSql as error:
+        raise typer.Exit(fail_statement(statement, error)) from None
+    if _HIDES.search(statement) and _SYSTEM_TOPIC.search(statement):
+        note("lakemq: live.messages and its like hide system topics; live.all_messages and its like have them")
 
 
 def _writer(output_format: Format | None, output: Path | None, chart: Path | None) -> Callable[[Result], None]:
@@ -111,6 +123,8 @@ def _writer(output_format: Format | None, output: Path | None, chart: Path | Non
     from lakemq.jobs.sql.chart import check_chart_file, draw_chart
     from lakemq.jobs.sql.written import format_of, write_file, write_rows
 
+    if chart is not None and str(chart) == "-":
+        return _draw_here
     if chart is not None:
         check_chart_file(chart)
         return partial(draw_chart, file=chart)
@@ -118,6 +132,17 @@ def _writer(output_format: Format | None, output: Path | None, chart: Path | Non
         return partial(write_rows, format=(output_format or Format.table).value, out=sys.stdout.buffer)
     form = output_format.value if output_format else format_of(output)
     return partial(write_file, format=form, file=output)
+
+
+def _draw_here(result: Result) -> None:
+    """The rows as bars on the terminal, each column of numbers below the one before."""
+    from lakemq.jobs.sql.chart import rows_of_bars
+
+    width = stdout().width
+    for name, rows in rows_of_bars(result):
+        write_line(one_line(name, width))
+        for line in bars_within(rows, width):
+            write_line(line)
 
 
 def _answer_over_http(url: str, statement: str, rows_max: int | None, write: Callable[[Result], None]) -> None:

@@ -14,20 +14,22 @@ from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import note, stdout, write_line
 from lakemq.model.topic_config import MESSAGE_TYPES, TopicConfig
 
-app = typer.Typer(no_args_is_help=True, help="Make topics, look at them, delete them.")
+app = typer.Typer(no_args_is_help=True, help="Create, show, change and delete topics.")
 app.add_typer(schema.app, name="schema")
 Name = spread.Name
 MessageType = Annotated[
     str | None,
-    typer.Option("--message-type", metavar="|".join(MESSAGE_TYPES), help="Take no others.", show_default="any"),
+    typer.Option(
+        "--message-type", metavar="|".join(MESSAGE_TYPES), help="Take only messages of this type.", show_default="any"
+    ),
 ]
 TtlMs = Annotated[
     int | None,
-    typer.Option("--ttl-ms", min=0, help="Messages that say none expire so late; 0: they don't.", show_default="0"),
+    typer.Option("--ttl-ms", min=0, help="Time to live of messages that have none. 0: no limit.", show_default="0"),
 ]
 MessageBytesMax = Annotated[
     int | None,
-    typer.Option("--message-bytes-max", min=0, help="Of a body; 0: as many as the broker takes.", show_default="0"),
+    typer.Option("--message-bytes-max", min=0, help="Largest body. 0: the broker's limit.", show_default="0"),
 ]
 _CONFIG = ("permission", *TopicConfig._fields, "expired")
 
@@ -36,15 +38,19 @@ _CONFIG = ("permission", *TopicConfig._fields, "expired")
 def create(
     context: typer.Context,
     topic: Name,
-    queues: Annotated[int, typer.Option("--queues", min=1, help="How many at each broker; only grows.")] = 4,
-    permission: Annotated[str, typer.Option("--permission", metavar="r|w|rw", help="What clients may do.")] = "rw",
+    queues: Annotated[
+        int, typer.Option("--queues", min=1, help="Number of queues at each broker. It can only grow.")
+    ] = 4,
+    permission: Annotated[
+        str, typer.Option("--permission", metavar="r|w|rw", help="What clients may do: read, write or both.")
+    ] = "rw",
     message_type: MessageType = None,
     ttl_ms: TtlMs = None,
     message_bytes_max: MessageBytesMax = None,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Make a topic, or change it: at one broker, or at all that name servers know.
+    """Create a topic, or change it.
 
     \b
     lakemq topic create orders --queues 8
@@ -71,7 +77,7 @@ def config(
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Show how a topic is configured, or change it: what isn't named stays as it is.
+    """Show or change the configuration of a topic.
 
     \b
     lakemq topic config orders
@@ -106,7 +112,7 @@ def _given(message_type: str | None, ttl_ms: int | None, message_bytes_max: int 
 @app.command("list")
 def list_topics(
     context: typer.Context,
-    system: Annotated[bool, typer.Option("--system", help="The system's topics too.")] = False,
+    system: Annotated[bool, typer.Option("--system", help="List system topics too.")] = False,
     as_json: AsJson = False,
     broker: Broker = None,
     nameservers: Nameservers = None,
@@ -139,7 +145,7 @@ def list_topics(
 def show(
     context: typer.Context, topic: Name, as_json: AsJson = False, broker: Broker = None, nameservers: Nameservers = None
 ) -> None:
-    """Show a topic with the range of offsets of each of its queues.
+    """Show a topic and the offsets of its queues.
 
     \b
     lakemq topic show orders
@@ -170,7 +176,7 @@ def delete(
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Delete a topic; its messages can't be pulled any more.
+    """Delete a topic. Its messages can't be read any more.
 
     \b
     lakemq topic delete orders --yes

@@ -37,12 +37,11 @@ CONSOLE_GRACE_S = 10.0
 
 @takes_gateway_options
 def up(context: typer.Context, given: Given, parent_pid: int | None) -> None:
-    """Run the gateway, all jobs and the console here, until Ctrl-C.
+    """Run a broker, its jobs and the console until Ctrl-C.
 
-    What ends of them is started again, after a pause that grows to a minute; but not the jobs once
-    other ones have taken their lake: the gateway goes on without. When the gateway can't
-    start, because of a setting or a damaged log, all stops with exit code 1. The console is
-    left out where its port is taken, or console.enabled is false.
+    A part that ends is restarted, after a pause of up to a minute. Jobs whose lake other jobs have taken over are not
+    restarted; the gateway goes on without them. If the gateway can't start because of a setting or a damaged log,
+    everything stops with exit code 1. The console is left out if its port is taken or console.enabled is false.
 
     \b
     lakemq up

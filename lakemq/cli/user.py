@@ -25,11 +25,11 @@ QUOTA = f"NUMBER|0|{DEFAULT}"
 NOT_THERE = (UserNotFound,)
 """A broker may not have heard of a user that others have."""
 
-app = typer.Typer(no_args_is_help=True, help="Make users, look at them, give them tokens.")
-tokens = typer.Typer(no_args_is_help=True, help="Tokens by which a user says who it is.")
+app = typer.Typer(no_args_is_help=True, help="Create, show and delete users and their tokens.")
+tokens = typer.Typer(no_args_is_help=True, help="Create, list and revoke a user's tokens.")
 app.add_typer(tokens, name="token")
 
-Name = Annotated[str, typer.Argument(metavar="USER", help="Its name.")]
+Name = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
 
 
@@ -60,25 +60,25 @@ def list_users(
 def put(
     context: typer.Context,
     user: Name,
-    type_: Annotated[str | None, typer.Option("--type", metavar="super|normal", help="Super users may do all.")] = None,
+    type_: Annotated[
+        str | None, typer.Option("--type", metavar="super|normal", help="A super user may do everything.")
+    ] = None,
     status: Annotated[
         str | None, typer.Option("--status", metavar="enabled|disabled", help="A disabled user may do nothing.")
     ] = None,
     requests_per_s: Annotated[
-        str | None, typer.Option("--requests-per-s", metavar=QUOTA, help="Requests a second that it may ask.")
+        str | None, typer.Option("--requests-per-s", metavar=QUOTA, help="Requests a second.")
     ] = None,
     bytes_per_s: Annotated[
         str | None, typer.Option("--bytes-per-s", metavar=QUOTA, help="Bytes of bodies a second, both ways.")
     ] = None,
-    connections: Annotated[
-        str | None, typer.Option("--connections", metavar=QUOTA, help="Connections that it may have.")
-    ] = None,
+    connections: Annotated[str | None, typer.Option("--connections", metavar=QUOTA, help="Open connections.")] = None,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Make a user, or change one: at one broker, or at all that name servers know.
+    """Create a user, or change one.
 
-    Of each of its quotas, 0 is as much as there is, and `default` what the broker's settings say.
+    For each quota, 0 means unlimited, and `default` the broker's setting.
 
     \b
     lakemq user put ann
@@ -119,7 +119,7 @@ def _quotas(content: dict[str, Any]) -> str:
 def show(
     context: typer.Context, user: Name, as_json: AsJson = False, broker: Broker = None, nameservers: Nameservers = None
 ) -> None:
-    """Show a user: its policies, and when its tokens are over; never a token.
+    """Show a user's policies and when its tokens expire.
 
     \b
     lakemq user show ann
@@ -141,7 +141,7 @@ def show(
 def delete(
     context: typer.Context, user: Name, yes: Yes = False, broker: Broker = None, nameservers: Nameservers = None
 ) -> None:
-    """Delete a user with its policies and tokens.
+    """Delete a user, its policies and its tokens.
 
     \b
     lakemq user delete ann
@@ -161,20 +161,20 @@ def add_token(
     context: typer.Context,
     user: Name,
     expires: Annotated[
-        str | None, typer.Option("--expires", metavar="DURATION", help="Valid so long: 90s, 12h, 90d; else for ever.")
+        str | None,
+        typer.Option("--expires", metavar="DURATION", help="Time until it expires: 90s, 12h, 90d. Without it, never."),
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--file", metavar="FILE", help="No new one: the token in that file, which others know."),
+        typer.Option("--file", metavar="FILE", help="Add the token in this file instead of a new one."),
     ] = None,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Make a token for a user, and write it: it can't be shown again.
+    """Create a token for a user and print it, once.
 
-    A user may have several, so that a new one takes the place of an old one without a break. Of several brokers each
-    is told the same token's hash: where one can't be, none has it. With --file nothing is written, and a broker that
-    was added later knows the token too.
+    A user may have several, so a new one can replace an old one without a break. With several brokers, all of them or
+    none take the token. --file adds a token that exists already, for instance at a broker that was added later.
 
     \b
     lakemq user token add ann --expires 90d
@@ -216,7 +216,7 @@ def _give(brokers: list[Named], user: str, token: Token, expires_ms: int | None)
 def list_tokens(
     context: typer.Context, user: Name, as_json: AsJson = False, broker: Broker = None, nameservers: Nameservers = None
 ) -> None:
-    """List a user's tokens by their ids: a token is lmq_<id>_<secret>.
+    """List the ids of a user's tokens.
 
     \b
     lakemq user token list ann
@@ -236,11 +236,13 @@ def list_tokens(
 def delete_token(
     context: typer.Context,
     user: Name,
-    token_id: Annotated[str, typer.Argument(metavar="TOKEN_ID", help="What stands between lmq_ and the next _.")],
+    token_id: Annotated[
+        str, typer.Argument(metavar="TOKEN_ID", help="The part of the token between lmq_ and the next _.")
+    ],
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Have a token be valid no more.
+    """Revoke a token.
 
     \b
     lakemq user token delete ann 5f1d8f0c9a2b4e67

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -29,7 +29,9 @@ from lakemq.client.manage.results import (
     TopicInfo,
 )
 from lakemq.client.manage.spans import Place
+from lakemq.client.manage.users import AccessAnswer, PolicyInfo, UserInfo, UserStatus, UserType
 from lakemq.client.produce.transactions import Resolution
+from lakemq.client.user_api import NewToken
 from lakemq.client.view import MessageView
 
 if TYPE_CHECKING:  # loaded where a schema is inferred
@@ -37,7 +39,7 @@ if TYPE_CHECKING:  # loaded where a schema is inferred
 
 
 class Admin:
-    """Looks after topics, groups, messages and dead letters, at all brokers together.
+    """Looks after topics, groups, messages, dead letters and users, at all brokers together.
 
     Options: `AdminOptions`. Use it as a context manager, or `close` it. Threads may share it. Every method raises
     `Unreachable`, `Unauthenticated` and `Forbidden`. Where an answer was lost (`Unreachable.sent`), look whether it
@@ -297,6 +299,56 @@ class Admin:
     def redrive_results(self, redrive: Redrive | str) -> Iterator[RedriveResult]:
         """What became of each dead letter, a page at a time. Raises `RedriveNotFound`."""
         return self._loop.iterate(self._admin.redrive_results(redrive))
+
+    def users(self, *, broker: str | None = None) -> list[UserInfo]:
+        """All users, sorted by name. This and all else about users takes a super user's token."""
+        return self._loop.run(self._admin.users(broker=broker))
+
+    def user(self, user: str, *, broker: str | None = None) -> UserInfo:
+        """One user with its policies and tokens. Raises `UserNotFound`."""
+        return self._loop.run(self._admin.user(user, broker=broker))
+
+    def put_user(
+        self,
+        user: str,
+        *,
+        type: UserType | None = None,
+        status: UserStatus | None = None,
+        quotas: Mapping[str, float | None] | None = None,
+        broker: str | None = None,
+    ) -> UserInfo:
+        """Create a user, or change what is given; a new one is `normal` and `enabled`, and may do nothing yet.
+
+        `quotas`: `requests_per_s`, `bytes_per_s`, `connections`; 0: no limit, None: the broker's setting. Raises
+        `InvalidRequest`.
+        """
+        return self._loop.run(self._admin.put_user(user, type=type, status=status, quotas=quotas, broker=broker))
+
+    def delete_user(self, user: str, *, broker: str | None = None) -> None:
+        """Delete a user with its policies and tokens. Raises `UserNotFound`."""
+        self._loop.run(self._admin.delete_user(user, broker=broker))
+
+    def create_token(
+        self, user: str, *, expires: timedelta | datetime | None = None, broker: str | None = None
+    ) -> NewToken:
+        """Create a token for a user: all brokers take it, or none. Its text is in this answer alone. `expires`: after
+        that time, or then. Raises `UserNotFound`, `InvalidRequest`."""
+        return self._loop.run(self._admin.create_token(user, expires=expires, broker=broker))
+
+    def delete_token(self, user: str, token_id: str, *, broker: str | None = None) -> None:
+        """Revoke a token. Raises `UserNotFound`, `TokenNotFound`."""
+        self._loop.run(self._admin.delete_token(user, token_id, broker=broker))
+
+    def set_policies(self, user: str, policies: Sequence[PolicyInfo], *, broker: str | None = None) -> UserInfo:
+        """Replace all policies of a user. The user as it is then. Raises `UserNotFound`, `InvalidRequest`."""
+        return self._loop.run(self._admin.set_policies(user, policies, broker=broker))
+
+    def may(
+        self, user: str, action: str, resource: str, *, source: str | None = None, broker: str | None = None
+    ) -> dict[str, AccessAnswer]:
+        """Whether a user may do something, from an address, by the name of each broker. Raises `UserNotFound`,
+        `InvalidRequest`."""
+        return self._loop.run(self._admin.may(user, action, resource, source=source, broker=broker))
 
     def sql(self, statement: str, *, rows_max: int | None = None, timeout_s: Seconds | None = None) -> Frame:
         """The rows of one statement that reads, as far as you may see them, from the jobs that the brokers know. The

@@ -108,6 +108,8 @@ class App(BaseApp):
             assert self._given is not None
             with self.counts.call():
                 try:
+                    if not listener.takes(message):
+                        return None
                     result = listener.function(**listener.parameters.arguments(self._given, message))
                     if listener.send_to is None or result is None or isinstance(result, ConsumeResult):
                         return listener.on_result(message, result)

@@ -21,6 +21,11 @@ class Frame:
         self._table = table
         self.truncated = truncated
 
+    @property
+    def table(self) -> pa.Table:
+        """The same as `to_arrow()`, by the name that `SqlRows` has for it."""
+        return self._table
+
     def to_arrow(self) -> pa.Table:
         """As an Arrow table."""
         return self._table

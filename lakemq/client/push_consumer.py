@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Self, Unpack
 
+from lakemq.client.consume.filtered import check_filter, filtered, filtered_batch
 from lakemq.client.consume.listener import (
     BatchListener,
     Listener,
@@ -49,6 +50,11 @@ class PushConsumer:
         if (listener is None) == (batch_listener is None):
             raise InvalidRequest("give a listener, or a batch_listener")
         check_listener(listener or batch_listener)
+        keep = options.pop("filter", None)
+        if keep is not None:
+            check_filter(keep)
+            listener = None if listener is None else filtered(listener, keep)
+            batch_listener = None if batch_listener is None else filtered_batch(batch_listener, keep)
         self._listener = listener
         self._batch_listener = batch_listener
         self._loop = background()

@@ -40,18 +40,21 @@ if TYPE_CHECKING:
         SubscriptionInfo,
         TopicInfo,
     )
+    from lakemq.client.manage.users import AccessAnswer, PolicyInfo, TokenInfo, UserInfo
     from lakemq.client.outgoing import Message, MessageFields, SendReceipt
     from lakemq.client.produce.options import ProducerOptions
     from lakemq.client.produce.selecting import QueueSelector
     from lakemq.client.produce.transactions import Resolution, TransactionReceipt
     from lakemq.client.results import SqlRows
     from lakemq.client.route_source import BrokerAddress, RouteSource
+    from lakemq.client.user_api import NewToken
     from lakemq.client.view import MessageView
     from lakemq.model.infer_schema import Inferred
     from lakemq.model.message_queue import MessageQueue
     from lakemq.model.rebalance import Strategy, by_configuration, by_machine_room
 
 __all__: list[str] = [
+    "AccessAnswer",
     "AckStatus",
     "AppOptions",
     "Bounds",
@@ -78,7 +81,9 @@ __all__: list[str] = [
     "MessageQueue",
     "MessageView",
     "Nacked",
+    "NewToken",
     "OffsetChange",
+    "PolicyInfo",
     "ProducerOptions",
     "PushOptions",
     "QueueInfo",
@@ -98,8 +103,10 @@ __all__: list[str] = [
     "SqlRows",
     "Strategy",
     "SubscriptionInfo",
+    "TokenInfo",
     "TopicInfo",
     "TransactionReceipt",
+    "UserInfo",
     "by_configuration",
     "by_machine_room",
 ]
@@ -153,7 +160,12 @@ MODULES = {
     "SqlRows": "lakemq.client.results",
     "Strategy": "lakemq.model.rebalance",
     "SubscriptionInfo": "lakemq.client.manage.results",
+    "AccessAnswer": "lakemq.client.manage.users",
+    "NewToken": "lakemq.client.user_api",
+    "PolicyInfo": "lakemq.client.manage.users",
+    "TokenInfo": "lakemq.client.manage.users",
     "TopicInfo": "lakemq.client.manage.results",
+    "UserInfo": "lakemq.client.manage.users",
     "TransactionReceipt": "lakemq.client.produce.transactions",
     "by_configuration": "lakemq.model.rebalance",
     "by_machine_room": "lakemq.model.rebalance",

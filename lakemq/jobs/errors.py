@@ -65,7 +65,7 @@ class JarsNotGot(JarsUnavailable):
     """The jars could not be got, which says nothing against what is there: a later try may get them."""
 
 
-class InvalidStatement(LakemqError):
+class InvalidStatement(InvalidSql):
     """Spark can't understand or run the SQL statement."""
 
     code = "invalid_statement"

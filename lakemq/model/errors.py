@@ -74,6 +74,9 @@ class InvalidSql(LakemqError):
         if line is not None and column is not None:
             self.members = {"line": line, "column": column}
 
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}: {self.detail}" if self.members else self.detail
+
 
 class ReadOnlyTopic(LakemqError):
     """Clients may not write to this topic: it is a system topic, or its permission forbids it.

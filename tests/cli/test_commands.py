@@ -112,7 +112,7 @@ def test_a_body_can_not_steer_the_terminal(shell: Shell) -> None:
             1,
             "can't read the settings in no-such-file",
         ),
-        (["pull"], 2, "Missing argument 'topic'"),
+        (["pull"], 2, "Missing argument 'TOPIC'"),
         (["topic", "create", "x", "--queues", "9" * 20], 1, "this can't be sent: Integer exceeds 64-bit range"),
         (["produce", "x", "b", "--queue", "9" * 20], 1, "this can't be sent: Integer exceeds 64-bit range"),
         (["produce", "x", "b", "--property", "a=\udcff"], 1, "this can't be sent: str is not valid UTF-8"),

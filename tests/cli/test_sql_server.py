@@ -112,6 +112,14 @@ def test_lakemq_sql_finds_the_token_and_asks_as_a_user_without(
     monkeypatch.chdir(site.folder)
     done = run("sql", "SELECT 7 AS n", "--format", "json")
     assert (done.code, json.loads(done.stdout)) == (0, {"n": 7}), done.stderr
+    done = run("sql", "SELECT topic,\n  nope FROM live.messages")
+    assert done.code == 1
+    said, line, caret = done.stderr.splitlines()
+    assert said.startswith("lakemq: line 2, column 3: A column, variable, or function parameter with name `nope`")
+    assert (line, caret) == ("    nope FROM live.messages", "    ^")
+    done = run("sql", "SELECT count(*) AS n FROM live.messages WHERE topic = '%DLQ%g'", "--format", "json")
+    assert (json.loads(done.stdout), done.code) == ({"n": 0}, 0)
+    assert "live.all_messages" in done.stderr
     file = Path("lake", FILE)
     file.rename("away")
     try:

@@ -18,13 +18,16 @@ from lakemq.client import (
     InvalidRequest,
     MessageNotFound,
     MessageQueue,
+    PolicyInfo,
     Producer,
     PullConsumer,
     Resolution,
     SimpleConsumer,
+    TokenNotFound,
     TopicNotFound,
     TransactionResolved,
     Unreachable,
+    UserNotFound,
     WrongType,
     aio,
 )
@@ -58,6 +61,42 @@ def test_a_topic_is_made_changed_and_deleted_at_all_brokers(two_brokers: Two, to
         admin.delete_topic(topic)
         with pytest.raises(TopicNotFound):
             admin.configure_topic(topic, queues=2)
+
+
+def test_a_user_has_policies_and_tokens_at_all_brokers(two_brokers: Two) -> None:
+    with Admin(brokers=urls(two_brokers)) as admin:
+        made = admin.put_user("ada", quotas={"requests_per_s": 10})
+        assert (made.type, made.status, made.brokers) == ("normal", "enabled", ("broker-a", "broker-b"))
+        assert (made.quotas["requests_per_s"], made.quotas["connections"]) == (10, None)
+        may_send = PolicyInfo("Topic:ada*", ("Pub",), sources=("127.0.0.0/8",))
+        never = PolicyInfo("Topic:ada-old", ("Pub", "Sub"), "deny")
+        assert set(admin.set_policies("ada", [may_send, never]).policies) == {may_send, never}
+        asked = admin.may("ada", "Pub", "Topic:ada-1", source="127.0.0.1")
+        assert {name: answer.allowed for name, answer in asked.items()} == {"broker-a": True, "broker-b": True}
+        assert not admin.may("ada", "Pub", "Topic:ada-old", broker="broker-b")["broker-b"].allowed
+        token = admin.create_token("ada", expires=timedelta(days=1))
+        assert token.token not in repr(token)
+        for each in two_brokers:
+            with Producer(each.url, token=token.token) as producer:
+                producer.send("ada-1", "hello")
+        forever = admin.create_token("ada", broker="broker-b")
+        assert [each.token_id for each in admin.user("ada", broker="broker-a").tokens] == [token.token_id]
+        assert forever.expires_ms is None
+        admin.delete_token("ada", forever.token_id)
+        with pytest.raises(TokenNotFound):
+            admin.delete_token("ada", forever.token_id)
+        with pytest.raises(InvalidRequest, match="less than 1,157 days"):
+            admin.create_token("ada", expires=timedelta(days=2_000))
+        with pytest.raises(InvalidRequest, match="time zone"):
+            admin.create_token("ada", expires=datetime(2030, 1, 1))  # noqa: DTZ001
+        assert "ada" in [each.user for each in admin.users()]
+        admin.delete_user("ada", broker="broker-a")
+        assert admin.user("ada").brokers == ("broker-b",)
+        with pytest.raises(UserNotFound):
+            admin.create_token("ada", broker="broker-a")
+        admin.delete_user("ada")
+        with pytest.raises(UserNotFound):
+            admin.user("ada")
 
 
 def test_what_is_wrong_is_told_with_the_brokers_name(two_brokers: Two, topic: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import pydantic
@@ -246,6 +247,88 @@ def test_every_group_has_a_message_of_its_tags_and_only_them() -> None:
         test.send("orders", "b", tag="new", keys=["k"])
         test.send("orders", "c")
     assert sorted(seen) == ["audit a", "audit b", "audit c", "bill a"]
+
+
+def test_a_filter_takes_messages_and_the_others_are_done() -> None:
+    app, seen = App("billing", brokers=NOWHERE, retries=0, filter=lambda message: message.body != b"skip"), list[str]()
+
+    @app.listener("all")
+    def every(text: str) -> None:
+        seen.append(text)
+
+    @app.listener("large", filter=lambda message: message.json()["amount"] > 10)
+    def large(order: dict[str, int]) -> None:
+        seen.append(f"large {order['amount']}")
+
+    with TestApp(app) as test:
+        for text in ("one", "skip"):
+            test.send("all", text)
+        for amount in (5, 50):
+            test.send("large", json={"amount": amount})
+        test.send("large", b"no JSON")
+    assert seen == ["one", "large 50"]
+    assert len(test.acked) == 4
+    assert "JSONDecodeError" in str(test.dead_letters[0].failure_class)
+    with pytest.raises(InvalidRequest, match="plain function"):
+        app.listener("x", filter="large")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidRequest, match="plain function"):
+        App("x", filter=is_wanted)
+
+
+async def is_wanted(message: MessageView) -> bool:
+    return True
+
+
+def test_messages_come_in_the_order_of_their_delays_and_retries() -> None:
+    app, seen = App("kitchen", brokers=NOWHERE, retries=2), list[str]()
+
+    @app.listener("start")
+    def start(text: str, producer: Producer) -> None:
+        producer.send("meals", "in a minute", delay=60)
+        producer.send("meals", "in five seconds", delay_level=2)
+        producer.send("meals", "in a year", deliver_at=datetime(2030, 1, 1, tzinfo=UTC))
+        producer.send("meals", "fails")
+        producer.send("meals", "now")
+
+    @app.listener("meals")
+    def cook(text: str) -> None:
+        seen.append(text)
+        if text == "fails" and seen.count(text) < 3:
+            raise ValueError(text)
+
+    with TestApp(app) as test:
+        test.send("start", "go")
+    # It comes again after 10 s, and 30 s later.
+    assert seen == ["fails", "now", "in five seconds", "fails", "fails", "in a minute", "in a year"]
+
+
+def test_what_fails_in_order_holds_up_what_comes_after_it() -> None:
+    app, seen = App("kitchen", brokers=NOWHERE, retries=1), list[str]()
+
+    @app.listener("start")
+    def start(text: str, producer: Producer) -> None:
+        for each in ("first", "second"):
+            producer.send("meals", each)
+
+    @app.listener("meals", orderly=True, group="cooks")
+    def cook(text: str) -> None:
+        seen.append(text)
+        if text == "first":
+            raise ValueError(text)
+
+    with TestApp(app) as test:
+        test.send("start", "go")
+    assert seen == ["first", "first", "second"]
+
+
+def test_what_only_a_broker_can_evaluate_is_refused() -> None:
+    app = App("billing", brokers=NOWHERE)
+
+    @app.listener("orders", sql="amount > 100")
+    def bill(text: str) -> None: ...
+
+    with TestApp(app) as test, pytest.raises(InvalidRequest, match=r"can't evaluate the sql of a listener of 'orders'"):
+        test.send("orders", "x")
 
 
 def test_listeners_that_send_to_one_another_are_found_out() -> None:

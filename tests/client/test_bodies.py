@@ -21,9 +21,11 @@ from lakemq.client import (
     Message,
     MessageView,
     Producer,
+    PullConsumer,
     PushConsumer,
     Received,
     Resolution,
+    SimpleConsumer,
     TransactionProducer,
     aio,
 )
@@ -256,3 +258,16 @@ def test_a_reply_may_be_json_and_a_consumer_has_its_decoder(gateway: GatewayProc
         answer = producer.request(topic, 42, timeout_s=60)
         assert (answer.json(), answer.properties["content_type"]) == ({"answer": 42}, "application/json")
     assert seen.messages[0].body == b"24"
+
+
+def test_consumers_that_receive_and_pull_have_a_decoder_too(gateway: GatewayProcess, topic: str) -> None:
+    with Producer(gateway.url, encoder=reverse) as producer:
+        producer.send(topic, 42)
+    with SimpleConsumer(topic, brokers=gateway.url, decoder=forwards) as consumer:
+        (message,) = consumer.receive(topic, wait_s=60)
+        assert (message.body, message.decode(int)) == (b"24", 42)
+    with PullConsumer(topic, brokers=gateway.url, consume_from="first", decoder=forwards) as consumer:
+        consumer.subscribe(topic)
+        while not (batch := consumer.poll(wait_s=60)):
+            pass
+        assert batch[0].decode(int) == 42

@@ -120,6 +120,32 @@ def test_only_what_is_subscribed_to_comes(gateway: GatewayProcess, topic: str, g
     assert len(by_sql.texts) == 20
 
 
+def test_what_a_filter_leaves_out_is_consumed(gateway: GatewayProcess, topic: str, group: str) -> None:
+    by_one, by_list = Seen(), list[bytes]()
+
+    def keep(message: MessageView) -> bool:
+        return message.body != b"skip"
+
+    async def listen(messages: list[MessageView]) -> None:
+        by_list.extend(message.body for message in messages)
+
+    async def consume() -> None:
+        there = aio.PushConsumer(
+            f"{group}-there", batch_listener=listen, brokers=gateway.url, consume_from="first", filter=keep
+        )
+        async with there:
+            await there.subscribe(topic)
+            await asyncio.to_thread(wait_until, lambda: len(by_list) == 2)
+
+    put(gateway.url, topic, ["one", "skip", "two"], queue_id=0)
+    with PushConsumer(group, by_one.add, brokers=gateway.url, consume_from="first", filter=keep) as consumer:
+        consumer.subscribe(topic)
+        by_one.wait(["one", "two"])
+    asyncio.run(consume())
+    assert (sorted(by_one.texts), by_list) == (["one", "two"], [b"one", b"two"])
+    assert offsets(gateway.url, group, topic)[0] == 3
+
+
 def test_a_member_of_another_model_than_the_others_is_refused(
     gateway: GatewayProcess, topic: str, group: str, tmp_path: Path
 ) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import orjson
 import pytest
+from rich.cells import cell_len
 
-from lakemq.cli.demo.chart import bars
+from lakemq.cli.bars import bars, bars_within
 from lakemq.cli.demo.flights import FLIGHTS, message_batches, read_flights
 from lakemq.cli.demo.queries import aircraft_day
 from lakemq.model.columns import REQUEST
@@ -43,7 +44,7 @@ def test_a_flight_without_a_tail_number_has_no_key_and_no_order() -> None:
 
 def test_bars_are_as_long_as_their_values_and_hollow_below_0() -> None:
     lines = bars([("AA", 10.0), ("B", -5.0)], "min", width=10)
-    assert lines == ["AA  ██████████    10.0 min", "B   ░░░░░         -5.0 min"]
+    assert lines == ["AA  ██████████  10.0 min", "B   ░░░░░       -5.0 min"]
 
 
 def test_no_rows_give_no_chart() -> None:
@@ -51,7 +52,16 @@ def test_no_rows_give_no_chart() -> None:
 
 
 def test_bars_of_zeros_are_drawn() -> None:
-    assert bars([("A", 0.0)], "min", width=4) == ["A           0.0 min"]
+    assert bars([("A", 0.0)], "min", width=4) == ["A        0.0 min"]
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_no_label_runs_into_a_bar_and_no_line_over_the_edge(columns: int) -> None:
+    rows = [("東京" * 40, 1_234_567), ("a" * 100, -3), ("two\nlines\x1b[31m", 5), ("", 0)]
+    lines = bars_within(rows, columns)
+    assert [line for line in lines if cell_len(line) > columns or not line.isprintable()] == []
+    assert {cell_len(line) for line in lines} == {columns}
+    assert all("  " in line for line in lines)
 
 
 def test_a_tail_number_can_not_carry_sql() -> None:

@@ -27,6 +27,11 @@ def test_what_is_wrong_in_a_statement_has_its_place_where_that_is_known() -> Non
     assert InvalidSql("no such column", 2).members == {}
 
 
+def test_a_mistake_in_sql_reads_with_its_place() -> None:
+    assert str(InvalidSql("no such column", 2, 7)) == "line 2, column 7: no such column"
+    assert str(InvalidSql("no such column", 2)) == str(InvalidSql("no such column")) == "no such column"
+
+
 def test_who_took_its_quota_is_told_which_and_for_how_long_to_wait() -> None:
     error = OverQuota("user alice has taken it", "bytes", 7, closes=True)
     assert (error.code, error.members, error.retry_after_s, error.closes) == (

@@ -24,18 +24,18 @@ QUEUES = 4
 
 def demo(
     context: typer.Context,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the broker running.")] = False,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first so many flights.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the broker running.")] = False,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only this many flights.")] = None,
     data_dir: Annotated[
         Path | None,
         typer.Option(
             "--data-dir",
-            help="An empty folder for the log and the lake; it stays.",
-            show_default="a temporary one",
+            help="An empty folder for log and lake, which is kept.",
+            show_default="a temporary folder",
         ),
     ] = None,
 ) -> None:
-    """Replay the flights of New York in 2013 through a broker and into a lake, and check them.
+    """Send a year of flights through a broker into a lake, and check them.
 
     336,776 messages are produced, consumed with long polls by a second process, and compacted
     into Delta tables, all at once; then they are counted, their order is checked, and SQL asks

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from lakemq.cli.demo.chart import bars
+from lakemq.cli.bars import bars
 from lakemq.cli.demo.history import Day, History, Stored
 from lakemq.cli.demo.queries import EXAMPLE
 from lakemq.cli.demo.replay import Replayed

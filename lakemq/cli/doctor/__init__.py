@@ -23,17 +23,17 @@ _COLOURS = {Grade.DOWN: shown.NOWHERE, Grade.WRONG: shown.NOWHERE, Grade.SOON: s
 
 def doctor(
     context: typer.Context,
-    only_here: Annotated[bool, typer.Option("--here", help="Look at this machine alone, and ask no broker.")] = False,
+    only_here: Annotated[bool, typer.Option("--here", help="Check only this machine, and ask no broker.")] = False,
     data_dir: DataDir = None,
     lake: LakeDir = None,
     as_json: AsJson = False,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Look at brokers, running or not, and at what this machine has for them; say what is wrong and what to do.
+    """Find what is wrong with brokers and this machine, and what to do.
 
-    What matters most comes first: down, wrong, soon (it will be, if nothing is done), note (as it may be meant).
-    It changes nothing. Exit code 1 if anything is down or wrong, or will be.
+    The most urgent comes first: down, wrong, soon (it will go wrong if nothing is done), note (possibly intended). It
+    changes nothing. Exit code 1 if anything is down, wrong or soon.
 
     \b
     lakemq doctor

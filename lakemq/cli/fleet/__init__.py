@@ -26,19 +26,19 @@ FLIGHTS = 20_000
 
 def fleet(
     context: typer.Context,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave it running.")] = False,
-    limit: Annotated[int, typer.Option("--limit", min=100, help="So many flights.")] = FLIGHTS,
-    no_jobs: Annotated[bool, typer.Option("--no-jobs", help="Without Spark, and so without a lake.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the fleet running.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=100, help="Number of flights.")] = FLIGHTS,
+    no_jobs: Annotated[bool, typer.Option("--no-jobs", help="Run without Spark and without a lake.")] = False,
     data_dir: Annotated[
         Path | None,
         typer.Option(
             "--data-dir",
-            help="An empty folder for logs and lake; it stays.",
-            show_default="a temporary one",
+            help="An empty folder for logs and lake, which is kept.",
+            show_default="a temporary folder",
         ),
     ] = None,
 ) -> None:
-    """Start a fleet on this machine, kill one of its leaders under load, and check that nothing is lost.
+    """Start a fleet here, kill a leader under load, and check the messages.
 
     Two name servers, etcd, two brokers of two replicas each, and the jobs on a Spark cluster of two workers,
     with the lake in an S3 store. Flights are sent, consumed and brought into the lake; in the middle a leader is

@@ -13,15 +13,15 @@ from lakemq.cli.options import Broker, Nameservers, broker_url, name_servers
 
 def top(
     context: typer.Context,
-    interval: Annotated[float, typer.Option("--interval", min=0.2, max=3600, help="Seconds between two looks.")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Show one page as text, and end.")] = False,
+    interval: Annotated[float, typer.Option("--interval", min=0.2, max=3600, help="Seconds between updates.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Print one page and exit.")] = False,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Watch a broker, or all that name servers know: who leads, what comes and goes, which groups are behind.
+    """Watch brokers live: roles, rates, topics and the lag of groups.
 
-    t sorts topics by the next column, g groups, l groups by their lag; space looks now, q quits. What a broker
-    doesn't say is a dash. Without a terminal, one page follows the other.
+    Keys: t sorts topics by the next column, g groups, l groups by their lag; space refreshes, q quits. A dash is an
+    unknown value. Without a terminal it prints one page after the other.
 
     \b
     lakemq top --once

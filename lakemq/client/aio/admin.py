@@ -15,6 +15,7 @@ from lakemq.client.manage.redrives import Redrives
 from lakemq.client.manage.schemas import Schemas
 from lakemq.client.manage.statements import run_statement
 from lakemq.client.manage.topics import Topics
+from lakemq.client.manage.users import Users
 from lakemq.client.route_source import RouteSource
 from lakemq.client.routes import Cluster
 
@@ -34,8 +35,8 @@ class AdminOptions(TypedDict, total=False):
     LAKEMQ_TOKEN_FILE names, else that of this machine's administrator, where it is found."""
 
 
-class Admin(Topics, Schemas, Groups, Messages, Redrives):
-    """Looks after topics, groups, messages and dead letters, at all brokers together.
+class Admin(Topics, Schemas, Groups, Messages, Redrives, Users):
+    """Looks after topics, groups, messages, dead letters and users, at all brokers together.
 
     It lives on the event loop of its first call. Options: `AdminOptions`. Use it as an async context manager, or
     `close` it. Every method raises `Unreachable`, `Unauthenticated` and `Forbidden`. Where an answer was lost

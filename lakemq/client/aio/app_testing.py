@@ -84,9 +84,11 @@ class TestApp:
 
     Within `async with TestApp(app) as test` resources are open and `on_start` has been called; `resources` are given in
     the place of those that factories would make. `await test.send` hands a message to the listeners of its topic as a
-    broker and a consumer would: the body is encoded and decoded, what fails comes again at once, until it is a dead
-    letter. What listeners send is handed to the application's other listeners in turn. All times are 0, nothing is
-    delayed, `sql` isn't looked at, and nothing is ordered: for these there is `lakemq.testing.MemoryBroker`.
+    broker and a consumer would: the body is encoded and decoded, what fails comes again, until it is a dead letter.
+    What listeners send is handed to the application's other listeners in turn. Nothing waits, but all comes in the
+    order of its time: delayed messages and retries after what is due before them, except that a failed message of an
+    `orderly` listener comes again at once. A message for a listener with `sql` raises `InvalidRequest`: only a broker
+    evaluates that, such as `lakemq.testing.MemoryBroker`. `store_time` and so on are 0.
     """
 
     __test__ = False  # pytest would take it for a test by its name

@@ -119,6 +119,8 @@ class App(BaseApp):
             listener = plan.listener_of(message)
             with self.counts.call():
                 try:
+                    if not listener.takes(message):
+                        return None
                     result = await self._call(listener, message)
                     if listener.send_to is None or result is None or isinstance(result, ConsumeResult):
                         return listener.on_result(message, result)

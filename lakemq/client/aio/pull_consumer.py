@@ -11,8 +11,9 @@ import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack, cast
 
+from lakemq.client.bodies.decoder import Decoder
 from lakemq.client.client_id import describe_queues
 from lakemq.client.consume.fetch import Bounds, bounds_of, offset_at
 from lakemq.client.consume.gaps import OnGap
@@ -60,6 +61,8 @@ class PullOptions(TypedDict, total=False):
     auto_commit: bool
     """Whether polls commit, every 5 s, what earlier polls have returned, and `close` what all have.
     Default True."""
+    decoder: Decoder
+    """What `message.decode(kind)` reads bodies by. Without one they are JSON."""
     on_gap: OnGap | None
     """Called with queue, offset and next offset, once for each stretch of offsets that is passed and holds no
     message any more: erased, dropped, or lost with a log's tail. It runs where the client works, so it must be
@@ -76,6 +79,7 @@ class PullConsumer:
     def __init__(self, group: str, **options: Unpack[PullOptions]) -> None:
         own = dict(options)
         self._auto_commit = bool(own.pop("auto_commit", True))
+        self._decoder = cast("Decoder | None", own.pop("decoder", None))
         holder = Holder(self._gain, self._lose)
         self._member = Member(group, MemberOptions(**own), holder, retries=False)  # pyright: ignore[reportArgumentType]
         self._streams: dict[MessageQueue, PullStream] = {}
@@ -327,7 +331,7 @@ class PullConsumer:
             if stream.waiting and count_max:
                 parts.append(stream.take(count_max))
                 count_max -= parts[-1].num_rows
-        return MessageBatch(pa.concat_tables(parts)) if parts else None
+        return MessageBatch(pa.concat_tables(parts), self._decoder) if parts else None
 
     async def _try_commit(self, streams: Sequence[PullStream]) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self, Unpack
 
+from lakemq.client.consume.filtered import Filter, check_filter, filtered_async, filtered_async_batch
 from lakemq.client.consume.listener import (
     AsyncBatchListener,
     AsyncListener,
@@ -42,7 +43,8 @@ class PushConsumer:
         batch_listener: AsyncBatchListener | None = None,
         **options: Unpack[PushOptions],
     ) -> None:
-        self._engine = make_engine(group, _invoke(listener, batch_listener), batch_listener is not None, True, options)
+        invoke = _invoke(listener, batch_listener, options.pop("filter", None))
+        self._engine = make_engine(group, invoke, batch_listener is not None, True, options)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -108,7 +110,7 @@ class PushConsumer:
         await self._engine.close()
 
 
-def _invoke(listener: AsyncListener | None, batch_listener: AsyncBatchListener | None) -> Invoke:
+def _invoke(listener: AsyncListener | None, batch_listener: AsyncBatchListener | None, keep: Filter | None) -> Invoke:
     async def one_by_one(work: Work[MessageView], terms: Terms) -> Outcome:
         assert listener is not None
         return await run_async_listener(listener, work, terms)
@@ -120,4 +122,8 @@ def _invoke(listener: AsyncListener | None, batch_listener: AsyncBatchListener |
     if (listener is None) == (batch_listener is None):
         raise InvalidRequest("give a listener, or a batch_listener")
     check_listener(listener or batch_listener, asynchronous=True)
+    if keep is not None:
+        check_filter(keep)
+        listener = None if listener is None else filtered_async(listener, keep)
+        batch_listener = None if batch_listener is None else filtered_async_batch(batch_listener, keep)
     return together if listener is None else one_by_one

@@ -10,6 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack, overload
 
+from lakemq.client.bodies.decoder import Decoder
 from lakemq.client.broker_requests import ToPrimary
 from lakemq.client.consume.ack_status import AckStatus
 from lakemq.client.consume.gaps import Gaps, OnGap
@@ -65,6 +66,8 @@ class SimpleOptions(TypedDict, total=False):
     """Of its messages only those for which this SQL92 expression is true."""
     invisible: timedelta
     """How long a message of the iteration is out; default 30 s."""
+    decoder: Decoder
+    """What `message.decode(kind)` reads bodies by. Without one they are JSON."""
     on_gap: OnGap | None
     """Called with queue, offset and next offset, once for each stretch of offsets that is passed and holds no
     message any more: erased, dropped, or lost with a log's tail. It runs where the client works, so it must be
@@ -88,6 +91,7 @@ class SimpleConsumer:
         self._more: dict[str, Any] = {"ordered": options.get("ordered", False)}
         if options.get("max_reconsume_times") is not None:
             self._more["max_reconsume_times"] = options.get("max_reconsume_times")
+        self._decoder = options.get("decoder")
         self._topic = options.get("topic")
         self._tags, self._sql = options.get("tags", "*"), options.get("sql")
         self._invisible: Seconds = options.get("invisible", timedelta(seconds=30))
@@ -276,7 +280,9 @@ class SimpleConsumer:
             answer = await self._ask(broker, content, max(end_s - asyncio.get_running_loop().time(), 0.0))
         for gap in answer.get("gaps", ()):
             self._gaps.note(MessageQueue(gap["topic"], broker, gap["queue_id"]), [(gap["begin"], gap["end"])])
-        return list(Rows.of_json(answer["messages"]))
+        rows = Rows.of_json(answer["messages"])
+        rows.decoder = self._decoder
+        return list(rows)
 
     async def _ask(self, broker: str, content: dict[str, Any], wait_s: float) -> Any:
         asked = {**content, "wait_ms": int(wait_s * 1000)}

@@ -14,6 +14,7 @@ from lakemq.client.app.options import AppOptions
 from lakemq.client.app.parameters import Given, Parameters
 from lakemq.client.bodies.decoder import Decoder, default_decoder
 from lakemq.client.consume.called import bodies_of, is_async
+from lakemq.client.consume.filtered import Filter, check_filter
 from lakemq.client.consume.push_options import CONCURRENCY, PushOptions
 from lakemq.client.consume.subscription import ConsumeFrom, make_subscription
 from lakemq.client.durations import to_seconds
@@ -44,6 +45,7 @@ class BaseApp:
         self.group = check_group(group)
         self.retries = _check_retries(options.pop("retries", RETRIES))
         self.stop_timeout_s = to_seconds(options.pop("stop_timeout_s", STOP_TIMEOUT_S), "stop_timeout_s")
+        self.filter: Filter | None = _check_filter(options.pop("filter", None))
         self.decoder: Decoder = options.pop("decoder", None) or default_decoder
         connection = {name: options[name] for name in _OF_BOTH if name in options}
         self.producer_options = cast("ProducerOptions", connection)
@@ -63,6 +65,7 @@ class BaseApp:
         *,
         tags: str = "*",
         sql: str | None = None,
+        filter: Filter | None = None,
         group: str | None = None,
         retries: int | None = None,
         send_to: str | None = None,
@@ -71,7 +74,8 @@ class BaseApp:
         orderly: bool | None = None,
         consume_from: ConsumeFrom | None = None,
     ) -> Callable[[Function], Function]:
-        """Have the function called with each message of a topic, or with those that `tags` or `sql` take.
+        """Have the function called with each message of a topic, or with those that `tags` or `sql` take, and `filter`,
+        a function of the message (the application's, where none is given); one that `filter` leaves out is done.
 
         Its parameters say what it is called with: a `MessageView`, or one without annotation, is the message; bytes,
         str, a dataclass, a pydantic model and so on is its body, decoded; `Annotated[…, Resource(…)]` a resource;
@@ -82,6 +86,7 @@ class BaseApp:
         they have `concurrency`, `orderly` and `consume_from` in common. Raises `InvalidRequest` for what can't be.
         """
         make_subscription(topic, tags, sql)
+        keep = self.filter if filter is None else _check_filter(filter)
         if send_to is not None:
             check_topic(send_to)
         options = {"concurrency": concurrency, "orderly": orderly, "consume_from": consume_from}
@@ -94,6 +99,7 @@ class BaseApp:
                 topic=topic,
                 tags=tags,
                 sql=sql,
+                filter=keep,
                 retries=self.retries if retries is None else _check_retries(retries),
                 send_to=send_to,
                 bad_body=bad_body,
@@ -162,6 +168,12 @@ _YIELDS = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 _OF_BOTH = ("brokers", "nameservers", "routes", "token", "tracing")
 
 
+def _check_filter(given: Filter | None) -> Filter | None:
+    if given is not None:
+        check_filter(given)
+    return given
+
+
 def _check_retries(retries: Any) -> int:
     if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
         raise InvalidRequest("retries is a whole number, 0 or more")
@@ -185,7 +197,8 @@ def given_by(app: BaseApp, producer: object, resources: Mapping[Callable[..., An
 
 def memory_broker(app: BaseApp) -> MemoryBroker:
     """What a test has in the place of a broker."""
-    return MemoryBroker(app.plans.values(), app.consumer_options.get("reasons", "full"))
+    options = app.consumer_options
+    return MemoryBroker(app.plans.values(), options.get("reasons", "full"), options.get("orderly", False))
 
 
 def check_instead(app: BaseApp, resources: Mapping[Callable[..., Any], Any]) -> Mapping[Callable[..., Any], Any]:

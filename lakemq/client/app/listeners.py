@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from lakemq.client.app.parameters import Parameters
 from lakemq.client.bodies.decoder import DecodeError
+from lakemq.client.consume.filtered import Filter
 from lakemq.client.consume.listener import ConsumeLater, ConsumeResult
 from lakemq.client.consume.push_options import PushOptions
 from lakemq.client.view import MessageView
@@ -28,6 +29,7 @@ class ListenerOf:
     topic: str
     tags: str
     sql: str | None
+    filter: Filter | None
     retries: int
     send_to: str | None
     bad_body: BadBody
@@ -37,6 +39,10 @@ class ListenerOf:
         """Whether its `tags` take a message with this one."""
         wanted = {each.strip() for each in self.tags.split("||")}
         return not wanted.isdisjoint({"", "*", tag})
+
+    def takes(self, message: MessageView) -> bool:
+        """Whether the function is to be called with it."""
+        return self.filter is None or bool(self.filter(message))
 
     def on_error(self, message: MessageView, error: Exception) -> None:
         """Raises `ConsumeLater` where the message is a dead letter now, as its retries are used up, or as they would

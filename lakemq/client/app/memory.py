@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 
 from lakemq.client.app.listeners import Plan
@@ -12,9 +13,11 @@ from lakemq.client.consume.process_queue import Work
 from lakemq.client.message import encode_body
 from lakemq.client.outgoing import Message, MessageFields, SendReceipt, check_topic
 from lakemq.client.view import MessageView
+from lakemq.model.delay import LEVELS, delay_of_level, due_time, parse_levels
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.failure import Failure, with_failure
 from lakemq.model.names import dead_letter_topic, retry_topic
+from lakemq.model.retry import FIRST_LEVEL
 
 DELIVERIES_MAX = 10_000
 """So many for one message that a test sends, and all that comes of it."""
@@ -41,31 +44,54 @@ class Sent(NamedTuple):
         return MessageView.of({**encode_body(self.message.body)}).json()
 
 
-class MemoryBroker:
-    """Has the messages of an application under test: those that wait, and what became of the others, in order."""
+class _Waiting(NamedTuple):
+    """A message for a group. Those that are due at the same time come in the order in which they were stored."""
 
-    def __init__(self, plans: Iterable[Plan], reasons: Any) -> None:
+    due_ms: int
+    turn: int
+    plan: Plan
+    content: dict[str, Any]
+
+
+class MemoryBroker:
+    """Has the messages of an application under test: those that wait, and what became of the others, in order.
+
+    Its clock stands at 0 and moves on to a message's time when that is the next one: nothing waits, and all comes in
+    the order in which it would. `deliver_at` is later than any delay, as the clock doesn't know today.
+    """
+
+    def __init__(self, plans: Iterable[Plan], reasons: Any, orderly: bool) -> None:
         self.acked: list[MessageView] = []
         self.nacked: list[Nacked] = []
         self.dead_letters: list[MessageView] = []
         self.sent: list[Sent] = []
         self._plans = list(plans)
         self._reasons = reasons
-        self._waiting: deque[tuple[Plan, dict[str, Any]]] = deque()
+        self._waiting: list[_Waiting] = []
+        self._now_ms = 0
+        self._turns = 0
+        self._orderly = orderly
         self._stored = 0
         self._delivered = 0
 
     def store(self, topic: str, body: bytes, fields: MessageFields) -> SendReceipt:
-        """Have the message wait for all listeners of its topic that take its tag."""
+        """Have the message wait for all listeners of its topic that take its tag. Raises `InvalidRequest` where one of
+        them has `sql`, which only a broker can look at."""
         check_topic(topic)
+        heard = [(plan, plan.listeners[topic]) for plan in self._plans if topic in plan.listeners]
+        if any(listener.sql is not None for _, listener in heard):
+            raise InvalidRequest(
+                f"a TestApp can't evaluate the sql of a listener of {topic!r}: give it a filter, which runs here too, "
+                "or test with lakemq.testing.MemoryBroker"
+            )
         content: dict[str, Any] = self._place(topic) | {"topic": topic, **encode_body(body)}
         content |= {name: value for name in _SHOWN if (value := fields.get(name)) is not None}
         if isinstance(content.get("keys"), str):
             content["keys"] = content["keys"].split()
-        for plan in self._plans:
-            listener = plan.listeners.get(topic)
-            if listener is not None and listener.matches(content.get("tag")):
-                self._waiting.append((plan, content))
+        due_ms = self._due_ms(fields)
+        for plan, listener in heard:
+            if listener.matches(content.get("tag")):
+                self._wait(due_ms, plan, content)
         number = content["position"]
         return SendReceipt(content["message_id"], BROKER, topic, 0, number, number, 0)
 
@@ -89,8 +115,9 @@ class MemoryBroker:
         if self._delivered > DELIVERIES_MAX:
             self._waiting.clear()
             raise InvalidRequest(f"after {DELIVERIES_MAX:,} messages the listeners still send to one another")
-        plan, content = self._waiting.popleft()
-        return plan, MessageView.of(content)
+        found = heapq.heappop(self._waiting)
+        self._now_ms = max(self._now_ms, found.due_ms)
+        return found.plan, MessageView.of(found.content)
 
     def work(self, message: MessageView) -> tuple[Work[MessageView], Terms]:
         """A message as a listener's work."""
@@ -107,8 +134,21 @@ class MemoryBroker:
         again = self._again(plan, message, why, is_last)
         if is_last:
             self.dead_letters.append(MessageView.of(again))
+        elif plan.options.get("orderly", self._orderly):
+            self._wait(_AT_ONCE, plan, again)  # it holds up its queue
         else:
-            self._waiting.append((plan, again))
+            level = delay_level or FIRST_LEVEL + message.reconsume_times
+            self._wait(self._now_ms + delay_of_level(level, _LEVELS_MS), plan, again)
+
+    def _wait(self, due_ms: int, plan: Plan, content: dict[str, Any]) -> None:
+        self._turns += 1
+        heapq.heappush(self._waiting, _Waiting(due_ms, self._turns, plan, content))
+
+    def _due_ms(self, fields: MessageFields) -> int:
+        delay, at = fields.get("delay"), fields.get("deliver_at")
+        wait_ms = delay // timedelta(milliseconds=1) if isinstance(delay, timedelta) else round((delay or 0) * 1000)
+        until = None if at is None else round(at.timestamp() * 1000)
+        return due_time(self._now_ms, _LEVELS_MS, fields.get("delay_level"), wait_ms, until) or self._now_ms
 
     def _again(self, plan: Plan, message: MessageView, why: Failure | None, is_last: bool) -> dict[str, Any]:
         topic = dead_letter_topic(plan.group) if is_last else retry_topic(plan.group)
@@ -131,6 +171,8 @@ class MemoryBroker:
         return {**place, "position": number, "store_time_ms": 0, "born_time_ms": 0, "reconsume_times": 0}
 
 
+_AT_ONCE = -1
+_LEVELS_MS = parse_levels(LEVELS)
 _SHOWN: tuple[Literal["tag", "keys", "properties", "ordering_key", "ttl_ms", "priority"], ...] = (
     "tag",
     "keys",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+from lakemq.client.bodies.decoder import Decoder
 from lakemq.client.frame import to_polars
 from lakemq.client.view import MessageView, Rows
 
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
 class MessageBatch(Sequence[MessageView]):
     """The messages of a poll: each queue's in their order. Not copied until a value is looked at."""
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, decoder: Decoder | None = None) -> None:
         self._table = table
         self._rows = Rows.of_table(table)
+        self._rows.decoder = decoder
 
     def to_arrow(self) -> pa.Table:
         """All of them as a table: a column a field, as in `lakemq.model.columns.MESSAGE`."""

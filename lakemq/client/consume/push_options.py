@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 from lakemq.client.bodies.decoder import Decoder
+from lakemq.client.consume.filtered import Filter
 from lakemq.client.consume.gaps import OnGap
 from lakemq.client.consume.listener import Outcome, Span, Terms
 from lakemq.client.consume.member import MemberOptions, Model
@@ -57,6 +58,10 @@ class PushOptions(TypedDict, total=False):
     max_reconsume_times: int | None
     """After so many retries a message goes to the group's dead letters. Default: as the broker is set
     (16); an orderly consumer tries without end."""
+    filter: Filter | None
+    """A function of a message: the listener is called only if it is true. Other messages count as consumed. It runs in
+    the client, so every message is transferred; `tags` and `sql` filter at the broker. What it raises is an error of
+    the listener."""
     decoder: Decoder
     """What `message.decode(kind)` reads bodies by. Without one they are JSON."""
     reasons: Reasons

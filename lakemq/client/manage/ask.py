@@ -16,12 +16,20 @@ from lakemq.model.errors import (
     InvalidRequest,
     LakemqError,
     MessageNotFound,
+    TokenNotFound,
     TopicNotFound,
+    UserNotFound,
 )
 from lakemq.model.ids import broker_of_id
 
 Answer = TypeVar("Answer")
-NOT_THERE: tuple[type[LakemqError], ...] = (TopicNotFound, GroupNotFound, ClientNotFound)
+NOT_THERE: tuple[type[LakemqError], ...] = (
+    TopicNotFound,
+    GroupNotFound,
+    ClientNotFound,
+    UserNotFound,
+    TokenNotFound,
+)
 """One broker may lack what others have."""
 
 

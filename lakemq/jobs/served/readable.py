@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from lakemq.jobs.session.connect import LIVE
+from lakemq.jobs.sql.catalog import ALL, HIDING
 from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 from lakemq.model.sight import Names, Pattern, Sight
 
@@ -37,11 +38,11 @@ _BY_TABLE = {
     "lake_stats": Rows.ALL_OR_NONE,
     "log_holes": Rows.ALL_OR_NONE,
 }
-_LIVE = ("messages", "consume_queue", "message_index", "dead_letters", "consumer_offsets", "topics", "audit")
+_LIVE = (*HIDING, *(ALL + name for name in HIDING), "dead_letters", "consumer_offsets", "audit")
 
 SERVED: dict[tuple[str, ...], Rows] = {
     **{(name,): rows for name, rows in _BY_TABLE.items()},
-    **{(LIVE, name): _BY_TABLE[name] for name in _LIVE},
+    **{(LIVE, name): _BY_TABLE[name.removeprefix(ALL)] for name in _LIVE},
 }
 """By the parts of their names."""
 

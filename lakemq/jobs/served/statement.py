@@ -3,6 +3,7 @@ the rows which who asks may see."""
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from lakemq.jobs.served.readable import SERVED, Rows, condition_of
 from lakemq.jobs.sql.analyzed_plan import AnalyzedWalk
 from lakemq.jobs.sql.connect_client import complaint
 from lakemq.jobs.sql.parsed_plan import Relation, Walk
+from lakemq.jobs.sql.place import place_in
 from lakemq.jobs.sql.text import place_of
 from lakemq.jobs.sql.topic_tables import DATABASE, topic_of
 from lakemq.model.column_type import quoted
@@ -34,6 +36,8 @@ BARRIER = "spark_partition_id"
 COLUMNS_MAX = 1_000
 HEADER_BYTES_MAX = 256 * 1024
 """Of names and types of an answer's columns."""
+_CAUSES_MAX = 10
+_ERROR_CLASS = re.compile(r"\s*\[(?!INTERNAL_ERROR)[A-Z_.0-9]+\]")
 _BATCH_BYTES = 4 * 1024 * 1024
 
 CONF = {
@@ -82,6 +86,7 @@ class Statement:
     relations: list[Relation] = field(default_factory=list[Relation])
     cancelled: bool = False
     _session: SparkSession | None = None
+    _rewritten: _Rewritten | None = None
     _lock: Lock = field(default_factory=Lock)
 
     def parse(self) -> list[str]:
@@ -106,7 +111,7 @@ class Statement:
         except (PySparkException, Py4JError) as error:
             if self.cancelled:
                 raise RequestTimeout("the statement was cancelled") from None
-            raise _explained(error) from None
+            raise _explained(error, self._rewritten) from None
 
     def cancel(self) -> None:
         """Ends its tasks, and those that it would begin."""
@@ -150,7 +155,7 @@ class Statement:
                     _make_view(session, name, views[name], sights)
                 elif not _make_view_of_topic(session, name[1], views[name], sights):
                     raise NotServed(_unknown(each), *place_of(self.text, each.start))
-        rewritten = _Rewritten.of(self.text, self.relations, views)
+        self._rewritten = rewritten = _Rewritten.of(self.text, self.relations, views)
         parsed = self._walked(session, rewritten.text, rewritten)
         own = {(name,) for name in views.values()}
         if any(_name(each) not in own for each in parsed.relations):
@@ -310,6 +315,7 @@ def _java_reason(error: Py4JJavaError) -> str:
 
 def _explained(error: Exception, rewritten: _Rewritten | None = None) -> InvalidSql:
     """What Spark says of a statement, in a line, and where."""
+    said = _said_in_java(error) if isinstance(error, Py4JJavaError) else str(error)
     origin = getattr(error, "_origin", None)
     line = column = None
     try:
@@ -317,6 +323,20 @@ def _explained(error: Exception, rewritten: _Rewritten | None = None) -> Invalid
             line, column = origin.line().get(), origin.startPosition().get() + 1
     except (AttributeError, TypeError, Py4JError):
         pass
+    if line is None or column is None:  # an error of a row
+        line, column = place_in(said)
     if line is not None and column is not None and rewritten is not None:
         line, column = rewritten.place(line, column)
-    return InvalidSql(complaint(str(error)).partition("; line ")[0], line, column)
+    return InvalidSql(complaint(said).partition("; line ")[0], line, column)
+
+
+def _said_in_java(error: Py4JJavaError) -> str:
+    """What Spark says of the statement, which may be the cause of a cause. Of any other failure only the kind: its
+    message is about this machine."""
+    cause: Any = error.java_exception
+    for _ in range(_CAUSES_MAX):
+        said = None if cause is None else cause.getMessage()
+        if said is not None and _ERROR_CLASS.match(said):
+            return said
+        cause = None if cause is None else cause.getCause()
+    return _java_reason(error)

@@ -14,7 +14,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from lakemq.jobs.session.connect import LIVE
@@ -147,7 +147,11 @@ _COLUMNS = {table.name: table.columns for table in TABLES} | {
 """Of each table that a lake has sooner or later."""
 
 VIEWS = {"topics": _TOPICS, "consumer_offsets": _OFFSETS, "dead_letters": _DEAD_LETTERS, "audit": _AUDIT}
-"""By name; made over `messages`, and over `live.messages` too."""
+"""By name; made over `messages`, and over `live.all_messages` too."""
+
+ALL = "all_"
+"""A live view whose name begins so has the broker's own topics too. The one of the same name without it hides them."""
+HIDING = ("messages", "consume_queue", "message_index", "topics")
 
 
 def register_catalog(session: SparkSession, lake: Path) -> None:
@@ -192,11 +196,19 @@ def _warned(name: str) -> Generator[None]:
 
 
 def register_live_views(session: SparkSession) -> None:
-    """Makes the views over `live.messages`, which must be there; they follow it as it is replaced."""
-    for name, query in VIEWS.items():
-        source = query.format(messages=f"{LIVE}.messages")
+    """Makes the views over `live.all_messages`, which must be there; they follow it as it is replaced."""
+    views = {ALL + name if name in HIDING else name: query for name, query in VIEWS.items()}
+    views["topics"] = f"SELECT * FROM {LIVE}.{ALL}topics WHERE NOT system"  # noqa: S608
+    for name, query in views.items():
+        source = query.format(messages=f"{LIVE}.{ALL}messages")
         with _warned(f"{LIVE}.{name}"):
             session.sql(f"CREATE OR REPLACE GLOBAL TEMPORARY VIEW {name} AS {source}")
+
+
+def put_live_view(rows: DataFrame, name: str) -> None:
+    """Makes or replaces the live view of a table, and the one beside it that has the broker's own topics too."""
+    rows.createOrReplaceGlobalTempView(ALL + name)
+    rows.where(f"NOT {_IS_SYSTEM.format('topic')}").createOrReplaceGlobalTempView(name)
 
 
 def _register_table(session: SparkSession, name: str, path: Path) -> None:

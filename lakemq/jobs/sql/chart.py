@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 
 from lakemq.jobs.errors import InvalidOption
 from lakemq.jobs.sql.result import Result
+from lakemq.model.safe_text import one_line
 
 SUFFIXES = (".png", ".svg", ".pdf")
 LINE_ROWS_MAX = 200_000
@@ -16,7 +18,11 @@ BARS_MAX = 200
 
 _SIZE_INCHES = (10, 5)
 _DPI = 120
-_LABELS_LEVEL_MAX = 8
+_ROW_INCHES = 0.22
+_TICKS_MAX = 10
+_LABEL_MAX = 40
+_LABEL_CHARACTERS_MAX = 80
+"""Characters of a label, and of all labels together where they stand beside each other."""
 
 
 def check_chart_file(file: Path) -> None:
@@ -34,42 +40,92 @@ def draw_chart(result: Result, file: Path) -> None:
 
     Raises `InvalidOption` when there is no column of numbers, or there are too many rows to be seen.
     """
+    make_figure(result).savefig(file)
+
+
+def make_figure(result: Result) -> Any:
+    """The same as a figure of matplotlib."""
     from matplotlib.figure import Figure
 
-    names, kinds = result.schema.names, [field.type for field in result.schema]
-    series = [at for at in range(1 if len(names) > 1 else 0, len(names)) if _is_number(kinds[at])]
-    if not series:
-        raise InvalidOption("a chart needs a column of numbers after the first one")
-    over_numbers = len(names) > 1 and (_is_number(kinds[0]) or _is_time(kinds[0]))
-    rows_max = LINE_ROWS_MAX if over_numbers or len(names) == 1 else BARS_MAX
-    columns = _columns(result, rows_max)
+    names, series = result.schema.names, _series(result)
+    first = result.schema[0].type
+    over_numbers = len(names) > 1 and (_is_number(first) or _is_time(first))
+    columns = _columns(result, LINE_ROWS_MAX if over_numbers or len(names) == 1 else BARS_MAX)
     figure = Figure(figsize=_SIZE_INCHES, dpi=_DPI, layout="constrained")
     axes: Any = figure.add_subplot()
+    if len(names) > 1 and not over_numbers:
+        _draw_bars(figure, axes, columns, names, series)
+    else:
+        _draw_lines(axes, columns, names, series, is_time=_is_time(first))
+    if len(series) > 1:
+        axes.legend()
+    return figure
+
+
+def rows_of_bars(result: Result) -> Iterator[tuple[str, list[tuple[str, float]]]]:
+    """For a chart in text: of each column of numbers its name, and for each row the first column's text and the number.
+
+    Raises `InvalidOption` as `draw_chart`.
+    """
+    names, series = result.schema.names, _series(result)
+    columns = _columns(result, BARS_MAX)
+    labels = [_label(value) for value in columns[0]] if len(names) > 1 else [str(at) for at in range(len(columns[0]))]
+    for at in series:
+        values: list[tuple[str, float]] = []
+        for label, value in zip(labels, columns[at], strict=True):
+            values.append((f"{label} (NULL)", 0) if value is None else (label, value))
+        yield names[at], values
+
+
+def _series(result: Result) -> list[int]:
+    """Which columns are drawn."""
+    kinds = [field.type for field in result.schema]
+    series = [at for at in range(1 if len(kinds) > 1 else 0, len(kinds)) if _is_number(kinds[at])]
+    if not series:
+        raise InvalidOption("a chart needs a column of numbers after the first one")
+    return series
+
+
+def _draw_lines(axes: Any, columns: list[list[Any]], names: list[str], series: list[int], *, is_time: bool) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
     if len(names) == 1:
         axes.plot(columns[0])
-    elif over_numbers:
+    else:
         for at in series:
             axes.plot(columns[0], columns[at], label=names[at], marker="." if len(columns[0]) <= 100 else None)
-    else:
-        _draw_bars(axes, columns, names, series)
+    if is_time and len(names) > 1:  # a label has only what is new in it, so that none runs into the next
+        locator = AutoDateLocator(maxticks=_TICKS_MAX)
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     axes.set_xlabel("row" if len(names) == 1 else names[0])
     axes.grid(visible=True, axis="y", alpha=0.3)
     if len(series) == 1:
         axes.set_ylabel(names[series[0]])
-    else:
-        axes.legend()
-    figure.savefig(file)
 
 
-def _draw_bars(axes: Any, columns: list[list[Any]], names: list[str], series: list[int]) -> None:
-    places = range(len(columns[0]))
-    width = 0.8 / len(series)
+def _draw_bars(figure: Any, axes: Any, columns: list[list[Any]], names: list[str], series: list[int]) -> None:
+    """Upright where all labels fit below them, else lying, each label beside its bar."""
+    labels = [_label(value) for value in columns[0]]
+    lies = max(map(len, labels), default=0) * len(labels) > _LABEL_CHARACTERS_MAX
+    thick = 0.8 / len(series)
     for nth, at in enumerate(series):
-        heights = [value or 0 for value in columns[at]]
-        axes.bar([place - 0.4 + width * (nth + 0.5) for place in places], heights, width, label=names[at])
-    axes.set_xticks(list(places), ["" if value is None else str(value) for value in columns[0]])
-    if len(places) > _LABELS_LEVEL_MAX:
-        axes.tick_params(axis="x", labelrotation=60 if len(places) <= BARS_MAX // 4 else 90)
+        places = [place - 0.4 + thick * (nth + 0.5) for place in range(len(labels))]
+        (axes.barh if lies else axes.bar)(places, [value or 0 for value in columns[at]], thick, label=names[at])
+    if lies:
+        axes.set_yticks(range(len(labels)), labels)
+        axes.invert_yaxis()
+        figure.set_figheight(max(_SIZE_INCHES[1], _ROW_INCHES * len(labels) + 1))
+    else:
+        axes.set_xticks(range(len(labels)), labels)
+    axes.grid(visible=True, axis="x" if lies else "y", alpha=0.3)
+    (axes.set_ylabel if lies else axes.set_xlabel)(names[0])
+    if len(series) == 1:
+        (axes.set_xlabel if lies else axes.set_ylabel)(names[series[0]])
+
+
+def _label(value: Any) -> str:
+    return "" if value is None else one_line(str(value), _LABEL_MAX)
 
 
 def _columns(result: Result, rows_max: int) -> list[list[Any]]:

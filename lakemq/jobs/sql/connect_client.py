@@ -22,6 +22,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from lakemq.jobs.errors import InvalidStatement
 from lakemq.jobs.session.discovery import Server
+from lakemq.jobs.sql.place import place_in
 from lakemq.jobs.sql.result import Result
 from lakemq.model.errors import LakemqError, SettingsError
 
@@ -35,6 +36,8 @@ _NO_TOPIC = "The table or view `topics`."
 _KINDS = {"string": 9, "bytes": 12, "int64": 3}  # FieldDescriptorProto.Type
 _MESSAGE = 11
 _RAISED = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", re.MULTILINE)
+_BYPASS = " If necessary set "
+"""Begins advice to set Spark's settings, which a statement can't."""
 _FIELDS: dict[str, dict[str, tuple[int, str]]] = {
     "User": {"user_id": (1, "string"), "user_name": (2, "string")},
     "Sql": {"query": (1, "string")},
@@ -97,8 +100,8 @@ class ConnectClient:
         """Runs one statement of Spark SQL; of a command, the rows are what it tells.
 
         A topic's table that isn't there is waited for: it comes some seconds after its schema was set. Raises
-        `InvalidStatement` with Spark's complaint in one line, `SettingsError` when the server wants another token, and
-        `LakemqError` when it is gone; while rows are taken too.
+        `InvalidStatement` with Spark's complaint in one line and where it is, `SettingsError` when the server wants
+        another token, and `LakemqError` when it is gone; while rows are taken too.
         """
         until_s = time.monotonic() + _NEW_TABLE_S
         while True:
@@ -110,7 +113,7 @@ class ConnectClient:
             time.sleep(_LOOK_AGAIN_S)
 
     def _run(self, statement: str) -> Result:
-        plan = {"root": {"sql": {"query": statement.strip().rstrip(";")}}}
+        plan = {"root": {"sql": {"query": statement.rstrip().rstrip(";")}}}
         request = self._messages["Execute"](
             **self._session, plan=plan, client_type="lakemq sql", operation_id=str(uuid.uuid4())
         )
@@ -154,7 +157,7 @@ class ConnectClient:
             )
         if code is grpc.StatusCode.UNAVAILABLE:
             return LakemqError(f"the Spark server at {self._server.url} is gone: {details}")
-        return InvalidStatement(complaint(details))
+        return InvalidStatement(complaint(details), *place_in(details))
 
 
 def complaint(text: str) -> str:
@@ -170,7 +173,7 @@ def complaint(text: str) -> str:
         first = first.partition(") ")[2] or first
     if first.startswith("[") and "]" in first:
         first = first.partition("]")[2].strip()
-    return first.partition(" SQLSTATE")[0].strip() or "Spark gives no reason"
+    return first.partition(" SQLSTATE")[0].partition(_BYPASS)[0].strip() or "Spark gives no reason"
 
 
 def _check_types(batch: pa.RecordBatch) -> None:

@@ -27,7 +27,7 @@ from lakemq.jobs.source.data_source import read_partition
 from lakemq.jobs.source.log_range import read_range
 from lakemq.jobs.source.options import SourceOptions
 from lakemq.jobs.source.plan import LogPartition, split
-from lakemq.jobs.sql.catalog import lacks_tables, register_catalog, register_live_views
+from lakemq.jobs.sql.catalog import lacks_tables, put_live_view, register_catalog, register_live_views
 from lakemq.jobs.sql.topic_tables import TopicTables
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
@@ -215,7 +215,7 @@ class LiveViews:
         partitions += [LogPartition(_UNKNOWN, address, 0, 0, 0, {}, {}) for address in self._unreached]
         tail = table.rows(read_range(self._session, partitions, table.log_columns, self._options, _read_to_end))
         names = list(table.columns)
-        history.select(*names).unionAll(tail.select(*names)).createOrReplaceGlobalTempView(table.name)
+        put_live_view(history.select(*names).unionAll(tail.select(*names)), table.name)
 
     def _tail_begin(self, broker: str, held: int, begin: int) -> int:
         """Where the table's rows end, or where the log begins if what is between was dropped. Else it can't be read."""

@@ -136,7 +136,7 @@ class TopicTables:
     def _make(self, name: str, topic: str, versions: Versions, is_made: bool) -> None:
         current = versions[-1]
         columns = parse_schema(current.type, current.text).columns
-        frame = rows_of(self._session.table(f"{LIVE}.messages"), topic, versions)
+        frame = rows_of(self._session.table(f"{LIVE}.all_messages"), topic, versions)
         frame.createOrReplaceGlobalTempView(quoted(f"{DATABASE}.{name}"))
         if not is_made:
             self._put_view(name, topic, columns, frame)

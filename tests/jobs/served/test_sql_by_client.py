@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakemq import client as plain
-from lakemq.client import SqlOptions, SqlRows, aio
+from lakemq.client import SqlOptions, aio
 from lakemq.client.errors import Unreachable
 from lakemq.client.http import HttpClient
 from lakemq.model.errors import Forbidden, InvalidSql
@@ -127,7 +127,7 @@ def test_the_command_asks_as_a_user_where_it_is_told_to_or_has_no_lake(
 
 
 def test_both_clients_ask_in_one_call(broker: Scene) -> None:
-    async def ask() -> SqlRows:
+    async def ask() -> plain.Frame:
         return await aio.sql(COUNTS, brokers=broker.gateway.url, token=broker.tokens["olga"])
 
     for found in (asyncio.run(ask()), plain.sql(COUNTS, brokers=broker.gateway.url, token=broker.tokens["olga"])):

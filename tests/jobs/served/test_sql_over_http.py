@@ -153,6 +153,9 @@ def test_what_is_wrong_is_said_with_its_place(scene: Scene) -> None:
     assert (said["code"], said["line"], said["column"]) == ("invalid_sql", 2, 12)
     said = scene.ask("SELECT 1,\n  reflect('java.lang.System', 'exit')", "olga").json()
     assert (said["code"], said["line"], said["column"]) == ("invalid_sql", 2, 3)
+    said = scene.ask("SELECT m.topic,\n  1 / (position - position) FROM messages m", "olga").json()
+    assert (said["code"], said["line"], said["column"]) == ("invalid_sql", 2, 3)
+    assert said["detail"].startswith("Division by zero.")
 
 
 @pytest.mark.parametrize(

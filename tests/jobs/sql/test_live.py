@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.sql import live
+from lakemq.jobs.sql.catalog import ALL, HIDING
 from lakemq.jobs.sql.live import LiveViews
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.tables import MESSAGES
@@ -195,7 +196,7 @@ def test_the_seam_has_no_gap_and_no_duplicate_while_compaction_runs(scene: Scene
         give_up = time.monotonic() + SEEN_S_MAX
         while query.is_alive() and query.query.batches < SEEN_BATCHES and time.monotonic() < give_up:
             ((count, distinct, first, last),) = scene.rows(
-                "SELECT count(*), count(DISTINCT position), min(position), max(position) FROM live.messages"
+                "SELECT count(*), count(DISTINCT position), min(position), max(position) FROM live.all_messages"
             )
             assert (first, count, distinct) == (0, last + 1, last + 1)
             assert count >= seen
@@ -206,6 +207,16 @@ def test_the_seam_has_no_gap_and_no_duplicate_while_compaction_runs(scene: Scene
         query.stop()
     assert query.query.failure() is None
     assert query.query.batches >= SEEN_BATCHES
+
+
+def test_live_views_hide_system_topics_and_their_twins_have_them(scene: Scene) -> None:
+    scene.views.register()
+    for name in HIDING:
+        topics = f"SELECT DISTINCT topic, is_system(topic) FROM live.{{}}{name}"
+        shown, every = (set(scene.rows(topics.format(prefix))) for prefix in ("", ALL))
+        assert shown == {row for row in every if not row[1]}, name
+        assert ("old", False) in shown, name
+        assert ("RMQ_SYS_TOPICS", True) in every or name != "messages"
 
 
 def test_offsets_that_counted_are_the_history_of_a_group(scene: Scene) -> None:

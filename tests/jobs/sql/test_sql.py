@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.errors import BrokerUnavailable, InvalidOption, InvalidStatement, LakeNotFound
 from lakemq.jobs.maintenance.runs import Run, append_run
 from lakemq.jobs.session.connect import server_of, token_of
-from lakemq.jobs.sql.chart import check_chart_file, draw_chart
+from lakemq.jobs.sql.chart import check_chart_file, draw_chart, make_figure, rows_of_bars
 from lakemq.jobs.sql.connect_client import ConnectClient
 from lakemq.jobs.sql.statement import embedded_client
 from lakemq.jobs.sql.written import Format, format_of, write_file, write_rows
@@ -191,6 +192,33 @@ def test_rows_are_drawn_as_lines_or_bars(client: ConnectClient, tmp_path: Path, 
     assert "<svg" in (tmp_path / "chart.svg").read_text()
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        "concat('a topic with a rather long name ', id)",
+        "TIMESTAMPADD(HOUR, id, TIMESTAMP '2026-01-01')",
+        "id * 1000000000",
+        "concat('t', id)",
+    ],
+)
+@pytest.mark.parametrize("rows", [3, 12, 60])
+def test_labels_of_a_chart_do_not_overlap(client: ConnectClient, first: str, rows: int) -> None:
+    figure = make_figure(client.run(f"SELECT {first} AS x, id AS n FROM range({rows})"))
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    for axis in (axes.xaxis, axes.yaxis):
+        boxes = [each.get_window_extent() for each in axis.get_ticklabels() if each.get_text()]
+        assert len(boxes) > 1
+        assert not any(one.overlaps(other) for one, other in pairwise(boxes))
+
+
+def test_a_chart_in_text_has_the_labels_and_numbers(client: ConnectClient) -> None:
+    found = dict(
+        rows_of_bars(client.run("SELECT topic, n, m FROM VALUES ('a', 1, 1.5BD), ('b', NULL, 2BD) t(topic, n, m)"))
+    )
+    assert found == {"n": [("a", 1), ("b (NULL)", 0)], "m": [("a", 1.5), ("b", 2.0)]}
+
+
 def test_what_can_not_be_drawn_is_said(client: ConnectClient, tmp_path: Path) -> None:
     with pytest.raises(InvalidOption, match="column of numbers"):
         draw_chart(client.run("SELECT 'a' AS a, 'b' AS b"), tmp_path / "chart.png")
@@ -227,12 +255,22 @@ def test_the_documented_columns_of_views_are_those_of_spark(settings: Settings) 
 
 
 @pytest.mark.parametrize(
-    "statement",
-    ["selec 1", "SELECT nope FROM message_index", "SELECT 1/0 + *", "SELECT 1/0", "SELECT INTERVAL 1 MONTH"],
+    ("statement", "place"),
+    [
+        ("selec 1", (1, 1)),
+        ("SELECT key,\n  nope FROM (SELECT 'k' AS key)", (2, 3)),
+        ("\n SELECT * FROM nowhere", (2, 16)),
+        ("SELECT 1/0 + *", (None, None)),
+        ("SELECT 1,\n 1/0", (2, 2)),
+        ("SELECT INTERVAL 1 MONTH", (None, None)),
+    ],
 )
-def test_a_mistake_is_told_in_one_line(client: ConnectClient, settings: Settings, statement: str) -> None:
+def test_a_mistake_is_told_in_one_line_with_its_place(
+    client: ConnectClient, statement: str, place: tuple[int | None, int | None]
+) -> None:
     with pytest.raises(InvalidStatement) as caught:
         client.run(statement)
+    assert (caught.value.line, caught.value.column) == place
     assert caught.value.detail
     assert "\n" not in caught.value.detail
     assert "org.apache" not in caught.value.detail
