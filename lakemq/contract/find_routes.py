@@ -46,7 +46,7 @@ TOPIC_CLIENTS = Route(
     "GET",
     "/v1/topics/{topic}/clients",
     "clients",
-    "Who sends to a topic, and which groups consume it",
+    "Producers of a topic, and the groups that consume it",
     rights=topic(Action.GET, Action.SUB, Action.PUB, by_handler="groups on which one has `Sub`, `Get` or `List`"),
 )
 

@@ -119,7 +119,9 @@ def _order(number: int) -> dict[str, object]:
 @contextmanager
 def _jobs(http: httpx.Client, scratch: Path, url: str, token: str) -> Generator[None]:
     """The jobs beside it, once they write the lake, and have done some maintenance."""
-    environment = QUICK_SPARK | environment_of(lake__dir=scratch / "lake") | {"LAKEMQ_BROKER": url, "LAKEMQ_TOKEN": token}
+    environment = (
+        QUICK_SPARK | environment_of(lake__dir=scratch / "lake") | {"LAKEMQ_BROKER": url, "LAKEMQ_TOKEN": token}
+    )
     with subprocess.Popen([sys.executable, "-m", "lakemq", "jobs"], env=environment) as process:
         try:
             until_s = time.monotonic() + JOBS_START_WITHIN_S

@@ -19,7 +19,19 @@ from tests.gateway.http_client import produce, pull_all, put_topic
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 STATUS = {"/nothing-here": 404, "/sign-out": 405}
 PAGES = (
-    *("/", "/topics", "/new-topic", "/messages", "/send", "/groups", "/jobs", "/people", "/sign-in", "/sql", "/waiting"),
+    *(
+        "/",
+        "/topics",
+        "/new-topic",
+        "/messages",
+        "/send",
+        "/groups",
+        "/jobs",
+        "/people",
+        "/sign-in",
+        "/sql",
+        "/waiting",
+    ),
     *STATUS,
 )
 

@@ -18,8 +18,10 @@ from lakemq.contract import (
     leader_routes,
     log_level_routes,
     routes,
+    schema_routes,
     sql_routes,
     user_routes,
+    waiting_routes,
 )
 from lakemq.contract.route import Route
 from lakemq.contract.routes import ALL
@@ -90,6 +92,7 @@ class Asked(NamedTuple):
 _OFFSET = {"topic": "t", "queue_id": 0, "offset": 0}
 _LOCK = {"client_id": "m", "queues": [{"topic": "t", "queue_id": 0}]}
 _MESSAGES = {"messages": [{"body": "x"}]}
+_SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
 def of_messages(http: httpx.Client) -> dict[Route, Asked]:
@@ -97,6 +100,8 @@ def of_messages(http: httpx.Client) -> dict[Route, Asked]:
     put_topic(http, "t")
     put_topic(http, "deleted")
     stored = produce(http, "t", {"body": "0", "keys": ["k"]}, "1", "2", "3")
+    for topic in ("deleted", "t"):
+        http.put(f"/v1/topics/{topic}/schema", json={"schema": _SCHEMA}).raise_for_status()
     recalled = produce(http, "t", {"body": "later", "delay_ms": HOUR_MS})[0]["message_id"]
     first, second = begin(http, "t", "0", "1")
     rolled_back = {"producer_group": "pg", "resolutions": [{"transaction_id": second, "resolution": "rollback"}]}
@@ -110,6 +115,13 @@ def of_messages(http: httpx.Client) -> dict[Route, Asked]:
         routes.PULL: Asked(("t", 0), {"offset": 0}),
         routes.MESSAGES_BY_KEY: Asked((), {"topic": "t", "key": "k"}),
         routes.MESSAGE: Asked((stored[0]["message_id"],)),
+        schema_routes.SCHEMAS: Asked(),
+        schema_routes.SCHEMA: Asked(("t",)),
+        schema_routes.PUT_SCHEMA: Asked(("made",), body={"schema": _SCHEMA}),
+        schema_routes.DELETE_SCHEMA: Asked(("t",)),
+        waiting_routes.SCHEDULED: Asked(),
+        waiting_routes.SCHEDULED_TIMES: Asked(),
+        waiting_routes.TRANSACTIONS: Asked(),
         find_routes.SEARCH: Asked(("t",), {"key": "k"}),
         find_routes.HISTORY: Asked((stored[0]["message_id"],)),
         find_routes.TOPIC_CLIENTS: Asked(("t",)),

@@ -17,6 +17,7 @@ from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance import requests, runner
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import STOPPED
+from lakemq.jobs.process.board import Board
 from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.jobs.process.run import LAKE, MAINTENANCE, _write_lake  # pyright: ignore[reportPrivateUsage]
 from lakemq.jobs.tables.driver import Driver
@@ -120,7 +121,8 @@ def test_the_lock_is_let_go_only_where_nothing_writes_any_more(
     driver = Driver(spark, settings.lake)
     driver.left_writing = left_writing
     stop.set()
-    _write_lake(spark, settings, BrokerWatch(AWAY, stop), {LAKE, MAINTENANCE}, stop, Lock(), driver, NO_BATCHES)
+    watch, board = BrokerWatch(AWAY, stop), Board(lambda: 0)
+    _write_lake(spark, settings, watch, {LAKE, MAINTENANCE}, stop, Lock(), driver, NO_BATCHES, board)
     jvm: Any = spark._jvm  # pyright: ignore[reportPrivateUsage]
     for _ in range(2):  # Java closes what nobody holds any more
         gc.collect()
