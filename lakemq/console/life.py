@@ -236,7 +236,7 @@ def _by_retry(last: Mapping[str, Any], group: Mapping[str, Any], why: str) -> Sa
     if not group["consume_enabled"]:
         return f"Retry {number} waits: the group is paused.{why}", "warn"
     if not group["member_count"] and not group["receives"]:
-        return f"Retry {number} waits: nobody consumes for the group now.{why}", "bad"
+        return f"Retry {number} waits: the group has no consumers now.{why}", "bad"
     return f"Retry {number} is ready since {moment(last['time_ms'])}, and no client has finished it yet.{why}", "warn"
 
 
@@ -255,17 +255,17 @@ def _by_place(history: Mapping[str, Any], group: Mapping[str, Any]) -> Said | No
         return None
     unwanted = _unwanted(group)
     if unwanted:
-        return f"Passed over: the group wants only {unwanted}.", "warn"
+        return f"Skipped: the group wants only {unwanted}.", "warn"
     whole = history["next_after"] is None and history["read_from_ms"] is None
     if group["receives"] and whole:
-        return "Passed over: no client received it. Its receives ask for other tags, or its offset was reset.", "warn"
+        return "Skipped: no client received it. Its receives ask for other tags, or its offset was reset.", "warn"
     return f"Consumed, or skipped by a reset: the group is at offset {count(offset)}, this is at {count(at)}.", "good"
 
 
 def _by_obstacle(history: Mapping[str, Any], group: Mapping[str, Any]) -> Said | None:
     """By what keeps it from the group."""
     if unwanted := _unwanted(group):
-        return f"Will be passed over: the group wants only {unwanted}.", "warn"
+        return f"Will be skipped: the group wants only {unwanted}.", "warn"
     expires_ms = history["message"].get("expire_at_ms")
     if expires_ms and expires_ms <= history["now_ms"]:
         return f"Expired at {moment(expires_ms)}, before the group came to it.", "bad"
@@ -274,7 +274,7 @@ def _by_obstacle(history: Mapping[str, Any], group: Mapping[str, Any]) -> Said |
     if not group["consume_enabled"]:
         return f"The group is paused{_place_of(history, group)}. Resume it on its page.", "bad"
     if not group["member_count"] and not group["receives"]:
-        return f"Nobody consumes for the group now{_place_of(history, group)}. Start its consumers.", "bad"
+        return f"The group has no consumers now{_place_of(history, group)}. Start its consumers.", "bad"
     if group["member_count"] and group["paused_members"] >= group["member_count"]:
         return f"All its members are paused{_place_of(history, group)}.", "bad"
     offset, end, lag = group["offset"], group["end_offset"], group["lag"]

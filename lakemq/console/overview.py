@@ -277,7 +277,7 @@ def _dead_jobs(look: Look) -> Iterator[Problem]:
     if dead:
         yield Problem(
             look.name,
-            f"Jobs are not heard of: {', '.join(dead)}.",
+            f"Jobs are silent: {', '.join(dead)}.",
             "Start them again: lakemq jobs, or lakemq up, which does it by itself.",
         )
 
@@ -287,9 +287,9 @@ def _stuck_groups(look: Look) -> Iterator[Problem]:
         if row.group == OTHER:
             continue
         if row.lag and not row.members and (row.oldest_s or 0) > 60:
-            text = f"Nobody consumes for group {row.group}, which is {count(row.lag)} messages behind."
+            text = f"Group {row.group} has no consumers, and a lag of {count(row.lag)}."
             yield Problem(
-                look.name, text, "Start its consumers, or delete the group if nobody needs it.", f"/groups/{row.group}"
+                look.name, text, "Start its consumers, or delete the group if it isn't needed.", f"/groups/{row.group}"
             )
         if row.dead:
             text = f"Group {row.group} has {count(row.dead)} dead letters."

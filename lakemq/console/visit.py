@@ -20,21 +20,21 @@ from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.settings import Console
 
 DONE = {
-    "created": "The topic is made.",
-    "changed": "The topic is changed.",
-    "deleted": "It is deleted.",
-    "sent": "The message is stored.",
-    "reset": "The offsets are moved.",
-    "paused": "The group is paused: it is given nothing until it is resumed.",
-    "resumed": "The group is resumed.",
-    "redriving": "They are being sent to their group again.",
+    "created": "Topic created.",
+    "changed": "Topic changed.",
+    "deleted": "Deleted.",
+    "sent": "Message stored.",
+    "reset": "Offsets reset.",
+    "paused": "Group paused: it receives nothing until you resume it.",
+    "resumed": "Group resumed.",
+    "redriving": "The redrive has started.",
     "signed-out": "You are signed out.",
     "user-disabled": "The user is disabled.",
     "user-enabled": "The user is enabled.",
     "token-revoked": "The token is revoked.",
     "policies-added": "The policies are added.",
     "policy-removed": "The policy is removed.",
-    "run-asked": "The run is asked for: it begins within seconds, or when the run before it ends.",
+    "run-asked": "Run requested: it starts within seconds, or when the current run ends.",
     "run-cancelled": "The run is being cancelled.",
 }
 """What a page says of a change that led to it, by the word in its address: nothing else can be put there."""

@@ -31,19 +31,19 @@ class Words(NamedTuple):
 
 
 _WORDS = {
-    "forbidden": ("You may not do this", "Ask an administrator for a policy that allows it (lakemq acl add)."),
+    "forbidden": ("Not allowed", "Ask an administrator for a policy that allows it (lakemq acl add)."),
     "unreachable": (
         "The broker doesn't answer",
         "See whether its process runs and what its log says, then load this page again.",
     ),
-    "flow_control": ("That was too much at once", "Wait a moment, then try again."),
-    "busy": ("Too much is going on", "Wait a moment, then try again."),
+    "flow_control": ("Too many requests", "Wait a moment, then try again."),
+    "busy": ("The broker is busy", "Wait a moment, then try again."),
     "store_unwritable": ("The broker takes no messages", "Its disk is full or has failed; the overview says more."),
     "not_leader": ("This broker follows another", "Choose the one that leads."),
     "group_in_use": ("The group has members", "Stop its consumers first, then delete it."),
     "message_too_large": ("That is too large", "The broker's settings say how large a message may be."),
     "internal": ("Something went wrong", "The console's log says what; the broker goes on without it."),
-    "page_not_found": ("There is no such page", "The menu has all that there are."),
+    "page_not_found": ("Page not found", "Use the menu above."),
     "refused": ("This form isn't taken", ""),
 }
 
@@ -58,5 +58,5 @@ def words_for(code: str, detail: str) -> Words:
     if code in _WORDS:
         return Words(_WORDS[code][0], detail, _WORDS[code][1])
     if code.endswith("_not_found"):
-        return Words("There is no such thing", detail, "It may have been deleted meanwhile.")
+        return Words("Not found", detail, "It may have been deleted meanwhile.")
     return Words("The broker refused that", detail, "")

@@ -15,6 +15,7 @@ from lakemq.testing import GatewayProcess
 from tests.console.browser import WAIT_MS, Seen, open_browser
 from tests.console.visitor import ConsoleProcess
 from tests.gateway.http_client import produce, put_topic
+from tests.gateway.routing.asking import wait_until
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 LONG = "a-very-long-name-" * 7
@@ -88,11 +89,11 @@ def test_one_signs_in_makes_a_topic_and_deletes_it_after_a_question(
     page.get_by_role("link", name="New topic").click()
     page.get_by_label("Name").fill(name)
     page.get_by_label("Queues").press("Enter")
-    expect(page.get_by_role("status")).to_contain_text("The topic is made.")
+    expect(page.get_by_role("status")).to_contain_text("Topic created.")
     page.get_by_role("link", name="Delete…").click()
     page.get_by_label("Write its name to confirm").fill(name)
     page.get_by_role("button", name="Delete it").click()
-    expect(page.get_by_role("status")).to_contain_text("It is deleted.")
+    expect(page.get_by_role("status")).to_contain_text("Deleted.")
     assert http.get(f"/v1/topics/{name}").status_code == 404
 
 
@@ -159,7 +160,7 @@ def test_a_search_finds_a_message_whose_page_says_why_it_was_not_delivered(
     expect(row).to_have_count(1)
     row.click()
     life = page.get_by_label("What happened to it")
-    expect(life).to_contain_text(f"{name} Nobody consumes for the group now: it is at offset 0, this is at 1.")
+    expect(life).to_contain_text(f"{name} The group has no consumers now: it is at offset 0, this is at 1.")
     expect(life.get_by_role("listitem").last).to_contain_text("Stored")
     assert seen.overflow() == 0
 
@@ -172,15 +173,14 @@ def test_dead_letters_are_ticked_sent_and_kept(seen: Seen, http: httpx.Client, n
         (out,) = http.post(f"/v1/groups/{name}/receive", json=wanted).json()["messages"]
         nack = {"receipt": out["receipt"], "delay_level": -1, "reason": SCRIPT}
         http.post(f"/v1/groups/{name}/nacks", json={"messages": [nack]}).raise_for_status()
-    while http.get(f"/v1/groups/{name}/dead-letters").json()["dead_letters"][0]["queue_offset"] < 1:
-        pass
+    wait_until(lambda: len(http.get(f"/v1/groups/{name}/dead-letters").json()["dead_letters"]) == 2)
     page = seen.page
     page.goto(f"/groups/{name}/dead-letters")
     with page.expect_download() as kept:
         page.get_by_role("link", name="CSV").click()
     assert "<script>alert(1)</script>" in Path(kept.value.path()).read_text("utf-8")
     page.get_by_role("checkbox").first.check()
-    page.get_by_role("button", name="See how many").click()
+    page.get_by_role("button", name="Count them").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("1 dead letter would be sent again")
     page.get_by_role("button", name="Send them").click()
     expect(page.locator("#progress")).to_contain_text("redriven")
@@ -196,7 +196,7 @@ def test_a_groups_lag_is_drawn_while_its_page_is_open(seen: Seen, http: httpx.Cl
     expect(seen.page.locator("[data-live-state]")).to_have_text("Live")
     produce(http, name, "x", "x")
     expect(seen.page.locator(".chart canvas")).to_be_visible()
-    expect(seen.page.locator(".figures")).to_contain_text("Behind by2")
+    expect(seen.page.locator(".figures")).to_contain_text("Lag2")
 
 
 def test_a_scheduled_message_is_ticked_and_recalled_after_a_question(seen: Seen, http: httpx.Client, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from html import unescape
 
 import httpx
@@ -11,6 +12,7 @@ import pytest
 from tests.console.test_pages import SCRIPT
 from tests.console.visitor import Visitor
 from tests.gateway.http_client import produce, put_topic
+from tests.gateway.routing.asking import wait_until
 
 
 @pytest.fixture
@@ -20,6 +22,14 @@ def filled(http: httpx.Client, name: str) -> str:
         message = {"body": f"body {number}.", "tag": "odd" if number % 2 else "even", "keys": ["all", f"k{number}"]}
         produce(http, name, message | {"properties": {"n": str(number), "x": SCRIPT}})
     return name
+
+
+def to_the_end(visitor: Visitor, page: str, word: str) -> Iterator[str]:
+    """The page, and all that its link of that name leads to: on a busy machine one look comes less far."""
+    yield page
+    while following := re.search(rf'href="([^"]+)">{word}', page):
+        page = visitor.get(unescape(following[1]))
+        yield page
 
 
 @pytest.mark.parametrize(
@@ -38,11 +48,12 @@ def test_one_form_searches_by_all_that_messages_have(
     visitor: Visitor, filled: str, query: dict[str, str], found: list[str]
 ) -> None:
     page = visitor.get("/messages", topic=filled, **query)
+    pages = list(to_the_end(visitor, page, "Go on"))
     for body in found:
-        assert f">{body}<" in page
-    assert "That is all there is." in page
-    assert (f"No message of {filled} was found" in page) == (not found)
-    assert "<script>alert" not in page
+        assert any(f">{body}<" in each for each in pages)
+    assert "That is all there is." in pages[-1]
+    assert any(f"No message of {filled} was found" not in each for each in pages) == bool(found)
+    assert all("<script>alert" not in each for each in pages)
     for value in query.values():
         assert f'value="{value}"' in unescape(page)
 
@@ -89,8 +100,8 @@ def test_a_page_says_why_a_message_was_not_delivered(visitor: Visitor, http: htt
     nack = {"receipt": out["receipt"], "delay_level": -1, "reason": f"{SCRIPT} timeout"}
     http.post(f"/v1/groups/{name}/nacks", json={"messages": [nack]}).raise_for_status()
     path = f"/messages/{first['message_id']}"
-    while "Became a dead letter" not in (page := visitor.get(path)):
-        pass
+    wait_until(lambda: "Became a dead letter" in visitor.get(path))
+    page = visitor.get(path)
     assert "&lt;script&gt;" in page
     assert "<script>alert" not in page
     dead, waits, done = answers(page)
@@ -126,9 +137,7 @@ def test_a_life_that_is_longer_than_one_look_is_looked_at_further(
         content = {"receipt": receipt, "invisible_ms": 60_000}
         receipt = http.post(f"/v1/groups/{name}/invisibility", json=content).json()["receipt"]
     page = visitor.get(f"/messages/{stored['message_id']}")
-    assert "The log goes on beyond what was read" in page
-    further = re.search(r'href="([^"]+)">Look further', page)
-    assert further is not None
-    whole = visitor.get(unescape(further[1]))
-    assert "The log goes on beyond" not in whole
+    assert "The log has more than was read" in page
+    *_, whole = to_the_end(visitor, page, "Look further")
+    assert "The log has more" not in whole
     assert whole.count("<strong>Handed out</strong>") == 211

@@ -82,20 +82,20 @@ RETRIED = {"what": "retried", "reconsume_times": 1, "queue_offset": 4}
         (history(group={"offset": None, "lag": 21}), "hasn't begun with queue 2 yet", "warn"),
         (history(group={"consume_enabled": False}), "The group is paused: it is at offset 10, this is at 20", "bad"),
         (history(group={"paused_members": 1}), "All its members are paused", "bad"),
-        (history(group={"member_count": 0}), "Nobody consumes for the group now", "bad"),
+        (history(group={"member_count": 0}), "The group has no consumers now", "bad"),
         (history(group={"model": "broadcasting", "offset": None}), "keeps its own offset", ""),
         (
             history(group={"filters": [{"expression": "a", "matches": False}]}),
-            "Will be passed over: the group wants only a",
+            "Will be skipped: the group wants only a",
             "warn",
         ),
         (
             history(group={"offset": 21, "filters": [{"expression": "a", "matches": False}]}),
-            "Passed over: the group wants only a",
+            "Skipped: the group wants only a",
             "warn",
         ),
         (history(group={"filters": [{"expression": "a", "matches": True}]}), "10 messages come first", "warn"),
-        (history(group={"receives": True, "passed": True}), "Passed over: no client received it", "warn"),
+        (history(group={"receives": True, "passed": True}), "Skipped: no client received it", "warn"),
         (
             history(group={"receives": True, "passed": True}, read_from_ms=NOW - 1),
             "Consumed, or skipped by a reset",
@@ -113,7 +113,7 @@ RETRIED = {"what": "retried", "reconsume_times": 1, "queue_offset": 4}
         ),
         (history(NACKED, RETRIED), "Retry 1 is ready since", "warn"),
         (history(NACKED, RETRIED, group={"consume_enabled": False}), "Retry 1 waits: the group is paused", "warn"),
-        (history(NACKED, RETRIED, group={"member_count": 0}), "nobody consumes for the group now. Last error", "bad"),
+        (history(NACKED, RETRIED, group={"member_count": 0}), "the group has no consumers now. Last error", "bad"),
         (history(NACKED, RETRIED, group={"retries": {"offset": 5}}), "Consumed, in retry 1", "good"),
         (
             history(NACKED, {"what": "dead", "pending": True, "failure_text": "boom"}),

@@ -55,10 +55,10 @@ def test_each_problem_says_what_to_do() -> None:
         "The log takes no messages.",
         "Too few replicas are in sync, so nothing can be written.",
         "The log's disk is 95% full, and full in about 2 h at this pace.",
-        "Jobs are not heard of: wheel.",
+        "Jobs are silent: wheel.",
         "The clock has jumped: 9 s.",
         "Overdue: 1 retries.",
-        "Nobody consumes for group slow, which is 12 messages behind.",
+        "Group slow has no consumers, and a lag of 12.",
         "Group busy has 4 dead letters.",
     ]
     assert all(each.todo for each in found.problems)

@@ -176,7 +176,7 @@ def test_who_is_no_administrator_sees_only_himself(visitor: Visitor, guarded: Gu
     for word in (f"/people/users/{other}", "New user", 'href="/people/audit"'):
         assert word not in page
     for path in (f"/people/users/{other}", f"/people/users/{name}", "/people/audit", f"/people/users/{other}/delete"):
-        assert "You may not do this" in visitor.get(path, 403)
+        assert "Not allowed" in visitor.get(path, 403)
     forged = visitor.post(f"/people/users/{other}/delete", "/send", name=other)
     assert forged.status_code == 403
     assert visitor.post("/people/new", "/send", name=f"new-{name}", send_to="x", days="7").status_code == 403

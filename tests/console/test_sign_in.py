@@ -97,7 +97,7 @@ def test_what_a_user_may_not_is_not_offered_and_not_done(visitor: Visitor, guard
     assert "Messages</a>" in page
     for word in ("Delete…", "Change</a>", "Send</a>"):
         assert word not in page
-    assert "You may not do this" in visitor.get("/topics/secret", 403)
+    assert "Not allowed" in visitor.get("/topics/secret", 403)
     refused = visitor.post("/topics/orders/delete", "/topics/orders/delete", name="orders")
     assert refused.status_code == 403
     assert "Delete on Topic:orders" in refused.text
@@ -121,7 +121,7 @@ def test_a_user_with_few_rights_finds_its_own_messages_and_sees_no_groups_of_oth
     policies = (("Topic:own", ["Sub", "Get", "List"]), ("Group:mine", ["Sub", "Get"]))
     visitor.sign_in(token_of(http, "finder", *policies))
     assert "body of own" in visitor.get("/messages", topic="own", tag="t")
-    assert "You may not do this" in visitor.get("/messages", 403, topic="others", tag="t")
+    assert "Not allowed" in visitor.get("/messages", 403, topic="others", tag="t")
     page = visitor.get(f"/messages/{sent['own']['message_id']}")
     assert "/groups/mine" in page
     assert "theirs" not in page

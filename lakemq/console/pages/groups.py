@@ -153,7 +153,7 @@ async def delete(visit: Visit) -> Response:
     name = visit.path("group")
     if visit.field("name") != name:
         group = await visit.broker.get(routes.GROUP.at(name))
-        return visit.page("group_delete.html", 400, group=group, problem="That is another name.")
+        return visit.page("group_delete.html", 400, group=group, problem="That isn't its name.")
     await visit.broker.ask(routes.DELETE_GROUP.at(name), timeout_s=30.0)
     return visit.go("/groups", "deleted")
 

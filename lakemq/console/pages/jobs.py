@@ -78,7 +78,7 @@ async def ask_run(visit: Visit) -> Response:
         "confirm.html",
         crumbs=[("/jobs", "Jobs")],
         title=f"Run {job['job']} now?",
-        text=f"It will {job['about']}. Messages flow on meanwhile; it begins when no other run is under way.",
+        text=f"It will {job['about']}. Messages keep flowing; the run starts when no other run is in progress.",
         warning="",
         action=f"/jobs/{segment(job['job'])}/run",
         fields={},

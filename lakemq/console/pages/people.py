@@ -150,7 +150,7 @@ async def delete(visit: Visit) -> Response:
     """Delete it, where its name was written."""
     name = visit.path("user")
     if visit.field("name") != name:
-        return await _delete_page(visit, name, 400, "That is another name.")
+        return await _delete_page(visit, name, 400, "That isn't its name.")
     await visit.broker.ask(user_routes.DELETE_USER.at(name), timeout_s=30.0)
     return visit.go("/people", "deleted")
 

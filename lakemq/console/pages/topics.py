@@ -161,7 +161,7 @@ async def delete_topic(visit: Visit) -> Response:
     name = visit.path("topic")
     if visit.field("name") != name:
         topic = await visit.broker.topic(name)
-        return visit.page("topic_delete.html", 400, row=_row(topic, None), problem="That is another name.")
+        return visit.page("topic_delete.html", 400, row=_row(topic, None), problem="That isn't its name.")
     await visit.broker.ask(routes.DELETE_TOPIC.at(name), timeout_s=30.0)
     return visit.go("/topics", "deleted")
 
