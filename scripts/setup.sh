@@ -101,8 +101,9 @@ else
   install
   wait "$system"
   wanted >"$stamp.new" && mv "$stamp.new" "$stamp"
-  say "done: .venv/bin/lakemq"
+  is_new=1
 fi
 compile_all lakemq tests benchmarks
 scripts/setup-jars.sh
 scripts/setup-classes.sh
+[ -z "${is_new:-}" ] || say "done: .venv/bin/lakemq"

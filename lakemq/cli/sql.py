@@ -182,7 +182,7 @@ def _answer(
     except ModuleNotFoundError as error:  # an installation without the jobs
         if not _is_answered_over_http(url):
             raise
-        note(f"lakemq: this is answered as to a user, by POST /v1/sql: there is no module {error.name} here")
+        note(f"lakemq: the jobs answer over HTTP, with the rights of this user (there is no module {error.name} here)")
         _answer_over_http(url, statement, rows_max, write)
         return
     server = find_server(settings.lake.dir)
@@ -193,13 +193,15 @@ def _answer(
     except (SettingsError, LakeNotFound) as error:
         if not _is_answered_over_http(url):
             raise
-        note(f"lakemq: this is answered as to a user, by POST /v1/sql: {error.detail}")
+        note(f"lakemq: the jobs answer over HTTP, with the rights of this user ({error.detail})")
         _answer_over_http(url, statement, rows_max, write)
         return
     if server is not None and token is not None:
         with ConnectClient(server, token) as client:
             write(client.run(statement))
         return
-    note(f"lakemq: no jobs run for the lake in {settings.lake.dir}; starting Spark here takes some seconds")
+    note(
+        f"lakemq: no jobs answer for the lake in {settings.lake.dir}, or not yet; starting Spark here, which takes some seconds"
+    )
     with quiet_stderr(), embedded_client(settings, url, statement) as client:
         write(client.run(statement))

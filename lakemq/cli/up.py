@@ -76,7 +76,10 @@ def up(context: typer.Context, given: Given, parent_pid: int | None) -> None:
 
 
 def _run(settings: Settings, leading: list[str], stop: Event) -> None:
-    port = take_port(settings.gateway.host, settings.gateway.port)
+    try:
+        port = take_port(settings.gateway.host, settings.gateway.port)
+    except LakemqError as error:
+        raise LakemqError(f"{error.detail}; --port takes another, or 0 for any free one") from None
     url = url_of(settings.gateway.host, port, settings.tls.on)
     gateway = Restarted("gateway", lambda: start_child([*leading, *gateway_arguments(settings, port)]), note)
     jobs = Restarted(
@@ -119,7 +122,7 @@ def _console(settings: Settings, leading: list[str], url: str) -> Restarted | No
     try:
         port = take_port(settings.console.host, settings.console.port)
     except LakemqError as error:
-        note(f"lakemq: no console, as it {error.detail}; console.port says another port")
+        note(f"lakemq: no console, as it {error.detail}; set another port: LAKEMQ_CONSOLE__PORT, or console.port")
         return None
     arguments = [*leading, "console", "--host", settings.console.host, "--port", str(port), "--broker", url]
     note(f"lakemq: console on {url_of(settings.console.host, port, settings.tls.on)}")

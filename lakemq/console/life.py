@@ -232,7 +232,7 @@ def _by_event(last: Mapping[str, Any], group: Mapping[str, Any], own: Sequence[M
 def _by_retry(last: Mapping[str, Any], group: Mapping[str, Any], why: str) -> Said:
     number, offset = last["reconsume_times"], group["retries"]["offset"]
     if offset is not None and offset > last["queue_offset"]:
-        return f"Consumed, in retry {number}.", "good"
+        return f"Consumed, in retry {number}." if number else "Consumed, after it was sent again.", "good"
     if not group["consume_enabled"]:
         return f"Retry {number} waits: the group is paused.{why}", "warn"
     if not group["member_count"] and not group["receives"]:

@@ -15,9 +15,9 @@ PROBLEMS_SHOWN_MAX = 30
 DISK_FULL = 0.9
 DISK_SOON_S = 24 * 3600
 WAITING = {
-    "delay": "scheduled",
+    "delay": "scheduled, retries among them",
     "transaction": "open transactions",
-    "nack": "retries",
+    "nack": "failed, not decided yet",
     "receipt": "handed out, not acknowledged",
     "dead_letter": "dead letters",
 }
@@ -292,6 +292,6 @@ def _stuck_groups(look: Look) -> Iterator[Problem]:
                 look.name, text, "Start its consumers, or delete the group if it isn't needed.", f"/groups/{row.group}"
             )
         if row.dead:
-            text = f"Group {row.group} has {count(row.dead)} dead letters."
+            text = f"Group {row.group} has {count(row.dead)} dead letter{'' if row.dead == 1 else 's'}."
             link = f"/groups/{row.group}/dead-letters"
             yield Problem(look.name, text, "See why they failed, then send them again.", link)

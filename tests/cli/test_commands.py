@@ -134,7 +134,7 @@ def test_a_body_can_not_steer_the_terminal(shell: Shell) -> None:
         (["--config", "no-such-file", "topic", "list"], 1, "can't read the settings in no-such-file"),
         (["topic", "delete", "x"], 1, "not done"),
         (["log", "verify", "--data-dir", "no-such-folder"], 1, "there is no log in no-such-folder"),
-        (["sql", "SELECT 1", "--lake", "no-such-folder"], 1, "there is no lake in no-such-folder"),
+        (["sql", "SELECT 1", "--lake", "no-such-folder"], 1, "there is no lake in no-such-folder yet"),
         (["demo", "--data-dir", "."], 2, "is not empty"),
         (["sql", "SELECT 1", "--output", "no-such-folder/a.csv"], 2, "there is no folder no-such-folder"),
         (["sql", "SELECT 1", "--chart", "no-such-folder/a.png"], 2, "there is no folder no-such-folder"),

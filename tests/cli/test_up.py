@@ -125,9 +125,7 @@ def test_a_console_whose_port_is_taken_stops_nothing(tmp_path: Path, ports: Port
         up = Up(tmp_path, ports.take(), console=(port := taken.getsockname()[1]))
         try:
             up.wait_for(lambda: "stop with Ctrl-C" in up.said)
-            said = (
-                f"no console, as it can't listen on 127.0.0.1:{port}: Address already in use; console.port says another"
-            )
+            said = f"no console, as it can't listen on 127.0.0.1:{port}: Address already in use; set another port"
             assert said in up.said
             with HttpClient(url_of("127.0.0.1", up.port)) as client:
                 assert client.is_ready()

@@ -367,14 +367,14 @@ def test_dead_letters_are_listed_counted_and_sent_again(visitor: Visitor, http: 
     assert "&lt;script&gt;" in page
     assert "<script>alert" not in page
     assert visitor.get(path, reason="TIMEOUT").count("k0") == 1
-    assert "There are none." in visitor.get(path, state="redriven")
+    assert "No redriven dead letters." in visitor.get(path, state="redriven")
     visitor.get(path, 400, state="undead")
     wrong = visitor.post(path, where="body = ", rate="10")
     assert wrong.status_code == 400
     assert 'value="body ="' in wrong.text
     counted = visitor.post(path, where="failure_text = 'card refused'", rate="10")
     assert "2 dead letters would be sent again" in counted.text
-    assert "There are none." in visitor.get(path, state="redriven")
+    assert "No redriven dead letters." in visitor.get(path, state="redriven")
     hidden = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', counted.text))
     sent = visitor.http.post(f"{path}/redrive", data={key: unescape(value) for key, value in hidden.items()})
     assert re.fullmatch(rf"/groups/{name}/redrives/[^/]+", went_to(sent))

@@ -253,7 +253,7 @@ def _make_view(session: SparkSession, name: tuple[str, ...], view: str, sights: 
     try:
         frame = session.table(".".join(f"`{part}`" for part in name))
     except PySparkException:
-        raise Busy(f"{'.'.join(name)} isn't there yet") from None
+        raise Busy(f"{'.'.join(name)} isn't there yet: the jobs are starting, try again in some seconds") from None
     condition = condition_of(rows, sights)
     if condition is not None:
         # Nothing of the statement comes to a row before it is known that who asks may see it: Spark moves no condition

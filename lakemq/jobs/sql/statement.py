@@ -45,7 +45,10 @@ def embedded_client(settings: Settings, broker_url: str, statement: str) -> Gene
 def check_lake(settings: Settings) -> None:
     """Raises `LakeNotFound` when there are no tables."""
     if not tables_of(settings.lake.dir):
-        raise LakeNotFound(f"there is no lake in {settings.lake.dir}: run `lakemq up` or `lakemq jobs` first")
+        raise LakeNotFound(
+            f"there is no lake in {settings.lake.dir} yet: `lakemq up` and `lakemq jobs` create it, within a minute or two "
+            "of their start; then try again"
+        )
 
 
 def open_lake(settings: Settings, broker_url: str | None = None, *, needs_live: bool = False) -> SparkSession:
