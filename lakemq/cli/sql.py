@@ -200,8 +200,6 @@ def _answer(
         with ConnectClient(server, token) as client:
             write(client.run(statement))
         return
-    note(
-        f"lakemq: no jobs answer for the lake in {settings.lake.dir}, or not yet; starting Spark here, which takes some seconds"
-    )
+    note(f"lakemq: no jobs answer for the lake in {settings.lake.dir}, or not yet; starting Spark here")
     with quiet_stderr(), embedded_client(settings, url, statement) as client:
         write(client.run(statement))

@@ -17,7 +17,7 @@ DISK_SOON_S = 24 * 3600
 WAITING = {
     "delay": "scheduled, retries among them",
     "transaction": "open transactions",
-    "nack": "failed, not decided yet",
+    "nack": "retries to decide",
     "receipt": "handed out, not acknowledged",
     "dead_letter": "dead letters",
 }

@@ -57,7 +57,7 @@ def test_each_problem_says_what_to_do() -> None:
         "The log's disk is 95% full, and full in about 2 h at this pace.",
         "Jobs are silent: wheel.",
         "The clock has jumped: 9 s.",
-        "Overdue: 1 retries.",
+        "Overdue: 1 retries to decide.",
         "Group slow has no consumers, and a lag of 12.",
         "Group busy has 4 dead letters.",
     ]
