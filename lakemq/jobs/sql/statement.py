@@ -46,8 +46,8 @@ def check_lake(settings: Settings) -> None:
     """Raises `LakeNotFound` when there are no tables."""
     if not tables_of(settings.lake.dir):
         raise LakeNotFound(
-            f"there is no lake in {settings.lake.dir} yet: `lakemq up` and `lakemq jobs` create it within a minute or two; "
-            "then try again"
+            f"there is no lake in {settings.lake.dir} yet: `lakemq up` and `lakemq jobs` create it within a minute or "
+            "two; then try again"
         )
 
 
