@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from lakemq.model.series import split_by_label
+
 ROWS_SHOWN_MAX = 500
 COLUMNS_SHOWN_MAX = 100
 CELLS_SHOWN_MAX = 10_000
@@ -97,7 +99,18 @@ def plot_of(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> tuple[s
         {"name": each.name, "kind": each.kind, "values": [_READ[each.kind](row[at]) for row in rows[:most]]}
         for at, each in used
     ]
-    return json.dumps(made, ensure_ascii=False), min(most, len(rows))
+    return json.dumps(_split(made), ensure_ascii=False), min(most, len(rows))
+
+
+def _split(columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A column of numbers for each label, where rows are such as a day, a country and an amount."""
+    if [each["kind"] for each in columns[1:]] != ["label", "number"]:
+        return columns
+    found = split_by_label(*(each["values"] for each in columns))
+    if found is None:
+        return columns
+    more = [{"name": name or "(empty)", "kind": "number", "values": values} for name, values in found.series.items()]
+    return [columns[0] | {"values": found.x}, *more]
 
 
 def _number(value: Any) -> float | None:

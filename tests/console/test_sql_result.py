@@ -89,3 +89,16 @@ def test_a_chart_has_numbers_times_and_labels() -> None:
 def test_there_is_no_chart_of_text_alone() -> None:
     assert result_of({"columns": columns("string"), "rows": [["x"]], "truncated": False}).plot == ""
     assert result_of({"columns": columns("int"), "rows": [], "truncated": False}).plot == ""
+
+
+def test_rows_of_days_and_countries_are_drawn_as_a_column_for_each_country() -> None:
+    rows = [["2026-10-01", "BE", 1], ["2026-10-01", "DE", 2], ["2026-10-02", "BE", 3]]
+    found = result_of({"columns": columns("date", "string", "bigint"), "rows": rows, "truncated": False})
+    assert [(each["name"], each["kind"]) for each in json.loads(found.plot)] == [
+        ("c0", "time"),
+        ("BE", "number"),
+        ("DE", "number"),
+    ]
+    assert [each["values"] for each in json.loads(found.plot)][1:] == [[1, 3], [2, None]]
+    alone = result_of({"columns": columns("date", "string", "bigint"), "rows": rows[1:], "truncated": False})
+    assert [each["name"] for each in json.loads(alone.plot)] == ["c0", "c1", "c2"]

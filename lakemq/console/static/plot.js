@@ -3,6 +3,7 @@
 "use strict";
 
 const PLOT_SERIES_MAX = 4;
+const PLOT_BARS_MAX = 2;  // beside each other
 const PLOT_STEPS = {
   label: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000],
   time: [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 7200, 21600, 43200, 86400, 2 * 86400, 7 * 86400, 28 * 86400, 91 * 86400, 365 * 86400],
@@ -22,8 +23,8 @@ class Plot {
     this.columns = JSON.parse(element.dataset.plot);
     this.x = Math.max(this.columns.findIndex((each) => each.kind !== "number"), 0);
     const numbers = this.numbers().filter((at) => at !== this.x);
-    this.ys = numbers.length ? numbers.slice(0, 1) : [this.x];
     this.bars = this.columns[this.x].kind === "label" || "plotBars" in element.dataset;
+    this.ys = numbers.length ? numbers.slice(0, this.bars ? 1 : PLOT_SERIES_MAX) : [this.x];
     this.plot = null;
     if (form !== null) this.fill(form);
     new ResizeObserver(() => this.fit()).observe(element);
@@ -58,7 +59,8 @@ class Plot {
     form.addEventListener("change", () => {
       this.x = Number(across.value);
       this.bars = shape.value === "bars";
-      this.ys = [...form.querySelectorAll("input:checked")].map((each) => Number(each.value)).slice(0, PLOT_SERIES_MAX);
+      this.ys = [...form.querySelectorAll("input:checked")].map((each) => Number(each.value));
+      this.ys = this.ys.slice(0, this.bars ? PLOT_BARS_MAX : PLOT_SERIES_MAX);
       this.draw();
     });
   }
@@ -110,14 +112,15 @@ class Plot {
     const [low, high] = [data[0][0], data[0][data[0].length - 1]];
     const alone = across.kind === "time" ? 30 : 0.6;
     const edge = this.bars && low < high ? (high - low) / data[0].length / 1.6 : low === high ? alone : 0;
-    const bars = this.bars ? uPlot.paths.bars({ size: [0.7, 80] }) : undefined;
+    const beside = this.ys.length > 1;
+    const bars = (at) => uPlot.paths.bars({ size: [beside ? 0.35 : 0.7, 80], align: beside ? (at ? 1 : -1) : 0 });
     const series = this.ys.map((y, at) => ({
       label: this.columns[y].name,
       stroke: colour(PLOT_STYLES[at][0]),
       fill: this.bars ? `${colour(PLOT_STYLES[at][0])}66` : undefined,
       width: this.bars ? 1 : 2,
       dash: this.bars ? [] : PLOT_STYLES[at][1],
-      paths: bars,
+      paths: this.bars ? bars(at) : undefined,
       points: { show: !this.bars && data[0].length < 60 },
       value: (plot, value) => (value === null || value === undefined ? "–" : Number(value).toLocaleString("en")),
     }));

@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakemq.jobs.errors import InvalidOption
 from lakemq.jobs.sql.result import Result
 from lakemq.model.safe_text import one_line
+from lakemq.model.series import order_of, split_by_label
 
 SUFFIXES = (".png", ".svg", ".pdf")
 LINE_ROWS_MAX = 200_000
@@ -51,6 +52,10 @@ def make_figure(result: Result) -> Any:
     first = result.schema[0].type
     over_numbers = len(names) > 1 and (_is_number(first) or _is_time(first))
     columns = _columns(result, LINE_ROWS_MAX if over_numbers or len(names) == 1 else BARS_MAX)
+    names, columns, series = _split(result.schema, columns, series)
+    if over_numbers:
+        order = order_of(columns[0])
+        columns = [[column[at] for at in order] for column in columns]
     figure = Figure(figsize=_SIZE_INCHES, dpi=_DPI, layout="constrained")
     axes: Any = figure.add_subplot()
     if len(names) > 1 and not over_numbers:
@@ -67,8 +72,7 @@ def rows_of_bars(result: Result) -> Iterator[tuple[str, list[tuple[str, float]]]
 
     Raises `InvalidOption` as `draw_chart`.
     """
-    names, series = result.schema.names, _series(result)
-    columns = _columns(result, BARS_MAX)
+    names, columns, series = _split(result.schema, _columns(result, BARS_MAX), _series(result))
     labels = [_label(value) for value in columns[0]] if len(names) > 1 else [str(at) for at in range(len(columns[0]))]
     for at in series:
         values: list[tuple[str, float]] = []
@@ -84,6 +88,22 @@ def _series(result: Result) -> list[int]:
     if not series:
         raise InvalidOption("a chart needs a column of numbers after the first one")
     return series
+
+
+def _split(
+    schema: pa.Schema, columns: list[list[Any]], series: list[int]
+) -> tuple[list[str], list[list[Any]], list[int]]:
+    """Names, columns and which of them are drawn: where rows are such as a day, a country and an amount, a column of
+    numbers for each country."""
+    if series == [2] and len(schema) == 3 and pa.types.is_string(schema[1].type):
+        labels = [_label(each) or "(empty)" for each in columns[1]]
+        if (found := split_by_label(columns[0], labels, columns[2])) is not None:
+            return (
+                [schema.names[0], *found.series],
+                [found.x, *found.series.values()],
+                [*range(1, len(found.series) + 1)],
+            )
+    return schema.names, columns, series
 
 
 def _draw_lines(axes: Any, columns: list[list[Any]], names: list[str], series: list[int], *, is_time: bool) -> None:

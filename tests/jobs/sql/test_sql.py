@@ -219,6 +219,22 @@ def test_a_chart_in_text_has_the_labels_and_numbers(client: ConnectClient) -> No
     assert found == {"n": [("a", 1), ("b (NULL)", 0)], "m": [("a", 1.5), ("b", 2.0)]}
 
 
+PAID = (
+    "VALUES (DATE '2026-10-02', 'BE', 3), (DATE '2026-10-01', 'DE', 2), (DATE '2026-10-01', 'BE', 1) t(day, country, n)"
+)
+
+
+def test_rows_of_days_and_countries_are_a_line_for_each_country_from_left_to_right(client: ConnectClient) -> None:
+    (axes,) = make_figure(client.run(f"SELECT * FROM {PAID}")).axes
+    drawn = {str(line.get_label()): [*map(float, line.get_ydata(orig=False))] for line in axes.lines}
+    assert drawn.keys() == {"BE", "DE"}
+    assert drawn["BE"] == [1, 3]
+    assert drawn["DE"][0] == 2
+    in_text = dict(rows_of_bars(client.run(f"SELECT * FROM {PAID}")))
+    assert in_text["BE"] == [("2026-10-02", 3), ("2026-10-01", 1)]
+    assert in_text["DE"] == [("2026-10-02 (NULL)", 0), ("2026-10-01", 2)]
+
+
 def test_what_can_not_be_drawn_is_said(client: ConnectClient, tmp_path: Path) -> None:
     with pytest.raises(InvalidOption, match="column of numbers"):
         draw_chart(client.run("SELECT 'a' AS a, 'b' AS b"), tmp_path / "chart.png")
