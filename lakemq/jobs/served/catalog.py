@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from threading import Lock
@@ -13,10 +14,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.served.readable import SERVED
+from lakemq.jobs.sql.topic_tables import DATABASE, topics_of
 
 KEPT_S = 30.0
 STARTING_KEPT_S = 1.0
 """As long as some aren't there yet."""
+TOPICS_KEPT_S = 5.0
+"""Those of topics: who has just set a schema looks for its table."""
 COLUMNS_MAX = 500
 TYPE_CHARACTERS_MAX = 200
 """Of a table, and of a type that is spelled out: a struct's may be long."""
@@ -25,10 +29,11 @@ logger = logging.getLogger(__name__)
 
 
 class Table(NamedTuple):
-    """`parts` of its name; the name and type of each column."""
+    """`parts` of its name; the name and type of each column; the topic whose messages it has, of `topics.NAME`."""
 
     parts: tuple[str, ...]
     columns: list[tuple[str, str]]
+    topic: str | None = None
 
 
 class Catalog:
@@ -38,6 +43,7 @@ class Catalog:
         self._spark = spark
         self._clock_s = clock_s
         self._kept: tuple[float, list[Table]] | None = None
+        self._topics_kept: tuple[float, list[Table]] = -math.inf, []
         self._lock = Lock()
 
     def tables(self) -> list[Table]:
@@ -48,7 +54,19 @@ class Catalog:
                 found = [Table(parts, columns) for parts in SERVED if (columns := self._columns(parts)) is not None]
                 kept_s = KEPT_S if len(found) == len(SERVED) else STARTING_KEPT_S
                 self._kept = self._clock_s() + kept_s, found
-            return self._kept[1]
+            if now_s > self._topics_kept[0]:
+                topics = self._of_topics()
+                self._topics_kept = self._clock_s() + TOPICS_KEPT_S, topics
+            return self._kept[1] + self._topics_kept[1]
+
+    def _of_topics(self) -> list[Table]:
+        try:
+            topics = topics_of(self._spark)
+        except Py4JError as error:  # one is being replaced
+            logger.debug("the tables of topics can't be listed: %s", error)
+            return []
+        names = [(DATABASE, name) for name in sorted(topics)]
+        return [Table(each, found, topics[each[1]]) for each in names if (found := self._columns(each)) is not None]
 
     def _columns(self, parts: tuple[str, ...]) -> list[tuple[str, str]] | None:
         try:

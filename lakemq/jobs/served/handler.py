@@ -16,12 +16,12 @@ from lakemq.contract.sql_routes import CHANGES
 from lakemq.jobs.errors import BrokerUnavailable, NotServed
 from lakemq.jobs.served.answer import Wanted, answer_of, parse_wanted, tables_answer
 from lakemq.jobs.served.brokers import Brokers
-from lakemq.jobs.served.catalog import Catalog
+from lakemq.jobs.served.catalog import Catalog, Table
 from lakemq.jobs.served.in_short import in_short
 from lakemq.jobs.served.places import Places
 from lakemq.jobs.served.readable import SERVED
 from lakemq.jobs.served.refusals import Refusal, Refusals
-from lakemq.jobs.served.statement import Bounds, Statement
+from lakemq.jobs.served.statement import MESSAGES, Bounds, Statement
 from lakemq.jobs.served.usage import Usage
 from lakemq.jobs.served.who import Asker, Who
 from lakemq.jobs.sql.text import check_text
@@ -105,8 +105,9 @@ class SqlHandler:
             found = await asyncio.get_running_loop().run_in_executor(self._describing, self._catalog.tables)
         except RuntimeError:
             raise Busy("the jobs are about to end") from None
-        shown = [each for each in found if asker.may(each.parts[-1])]
-        answer = tables_answer(shown, len(found) == len(SERVED), self._limits)
+        shown = [each for each in found if _may_ask(asker, each)]
+        complete = sum(each.topic is None for each in found) == len(SERVED)
+        answer = tables_answer(shown, complete, self._limits)
         await self.ask(self._usage.took, asker, len(answer.body))
         await send_answer(request.send, answer)
 
@@ -200,6 +201,14 @@ class SqlHandler:
         asker.check(statement.parse())
         found = statement.run(asker.sights, Bounds(wanted.rows_max, self._limits.bytes_max))
         return answer_of(found, wanted.format, self._limits.bytes_max)
+
+
+def _may_ask(asker: Asker, table: Table) -> bool:
+    """As statements are held to it (`Statement`)."""
+    if table.topic is None:
+        return asker.may(table.parts[-1])
+    topic = table.topic
+    return asker.may(MESSAGES) and all(sight.sees_topic(topic) for sight in asker.sights)
 
 
 def _forget(waited: asyncio.Future[Answer]) -> None:

@@ -197,6 +197,15 @@ def topic_of(session: SparkSession, name: str) -> str | None:
     return str(found.get()) if found.isDefined() else None
 
 
+def topics_of(session: SparkSession) -> dict[str, str]:
+    """The topics that are tables now, by the names of their views."""
+    catalog = _catalog(session)
+    if not catalog.databaseExists(DATABASE):
+        return {}
+    found = {name: topic_of(session, name) for name in _names(catalog)}
+    return {name: topic for name, topic in found.items() if topic is not None}
+
+
 def _copied(session: SparkSession, template: Any, name: str, topic: str) -> Any:
     """The view that Spark made, under another name and of another text."""
     jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]

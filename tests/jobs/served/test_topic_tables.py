@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.sql.topic_tables import TopicTables
 from tests.gateway.access.asking import ask_as
-from tests.jobs.served.scene import Scene
+from tests.gateway.routing.asking import wait_until
+from tests.jobs.served.scene import WAIT_S, Scene
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
 
@@ -45,6 +47,17 @@ def test_for_others_it_is_not_there(scene: Scene) -> None:
     assert scene.problem("SELECT * FROM topics.orders", "max")[:2] == (400, "invalid_sql")
     assert scene.problem("SELECT * FROM topics.orders", "nobody")[:2] == (403, "forbidden")
     assert scene.rows("SELECT count(*) FROM topics.Secrets", "admin") == [[8]]
+
+
+@pytest.mark.usefixtures("tables")
+def test_it_is_listed_for_those_who_may_read_it(scene: Scene) -> None:
+    def listed(user: str) -> set[str]:
+        headers = {"Authorization": f"Bearer {scene.tokens[user]}"}
+        answer = httpx.get(f"{scene.server.url}/v1/sql", headers=headers, trust_env=False, timeout=WAIT_S)
+        return {each["table"] for each in answer.json()["tables"] if each["table"].startswith("topics.")}
+
+    wait_until(lambda: listed("admin") == {"topics.orders", "topics.secrets"})  # what was listed holds for seconds
+    assert [listed(user) for user in ("ines", "max", "nobody")] == [{"topics.orders"}, set(), set()]
 
 
 @pytest.mark.usefixtures("tables")
