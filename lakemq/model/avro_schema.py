@@ -7,7 +7,7 @@ Types become those that Spark's own reader of Avro gives them; a union of severa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeGuard, cast
 
 from lakemq.model.column_type import (
     BIGINT,
@@ -202,14 +202,13 @@ def _logical(type: AvroType, node: dict[str, Any]) -> AvroType:
         return type._replace(columns=ColumnType(column), logical=str(said))
     precision, scale = node.get("precision"), node.get("scale", 0)
     is_decimal = said == "decimal" and type.kind in ("bytes", "fixed")
-    if (
-        is_decimal
-        and isinstance(precision, int)
-        and isinstance(scale, int)
-        and 0 <= scale <= precision <= PRECISION_MAX
-    ):
+    if is_decimal and _is_int(precision) and _is_int(scale) and 0 <= scale <= precision <= PRECISION_MAX:
         return type._replace(columns=decimal(precision, scale), logical="decimal") if precision > 0 else type
     return type
+
+
+def _is_int(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _wrong(path: str, what: str) -> InvalidRequest:

@@ -55,7 +55,8 @@ class Misfit(Exception):
 
     def __str__(self) -> str:
         where = "".join(reversed(self.path)).removeprefix(".")
-        return f"{where}: {self.what}"[:ERROR_CHARACTERS_MAX] if where else self.what[:ERROR_CHARACTERS_MAX]
+        said = f"{where}: {self.what}" if where else self.what
+        return said[:ERROR_CHARACTERS_MAX].encode(errors="replace").decode()  # a key may be half a character of UTF-16
 
 
 def decoder_of_json(columns: ColumnType) -> Callable[[bytes], dict[str, Any]]:
@@ -109,7 +110,7 @@ def _boolean(_: ColumnType) -> Fitted:
 
 def _bigint(_: ColumnType) -> Fitted:
     def fit(value: Any) -> Any:
-        if isinstance(value, float | Decimal) and -_EXACT <= value <= _EXACT and value == int(value):
+        if isinstance(value, float | Decimal) and -_EXACT < value < _EXACT and value == int(value):
             return int(value)  # JSON Schema: 1.0 is an integer
         if not isinstance(value, int) or isinstance(value, bool):
             raise _expected("an integer", value)

@@ -147,7 +147,7 @@ class _Walk:
             if option == {"type": "null"}:
                 nullable = True
                 continue
-            type, also_null = self.node(option, path, depth)
+            type, also_null = self.node(option, path, depth + 1)
             nullable = nullable or also_null
             found += [] if type in found else [type]
         if {each.kind for each in found} == {BIGINT, DOUBLE}:
@@ -194,6 +194,8 @@ def check_names(names: Iterable[str], path: str) -> None:
     for name in names:
         if not name or len(name) > NAME_CHARACTERS_MAX or not name.isprintable():
             raise _wrong(path, f"a field's name has 1 to {NAME_CHARACTERS_MAX} characters that can be shown")
+        if "${" in name:
+            raise _wrong(path, "no name has `${` in it, which stands for a variable in SQL")
         if name.lower() in seen:
             raise _wrong(path, f"{seen[name.lower()]!r} and {name!r} would be the same column: SQL ignores case")
         seen[name.lower()] = name

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakemq.model.column_type import JSON, ColumnType
+from lakemq.model.column_type import BIGINT, JSON, ColumnType
 from lakemq.model.fit import ERROR_CHARACTERS_MAX, Misfit, decoder_of_json, fitting
 from lakemq.model.json_schema import parse_json_schema
 
@@ -173,3 +173,14 @@ def test_what_is_written_is_read(content: bytes, at: datetime, cents: Decimal) -
     assert read(TIME, json.dumps({"x": at.isoformat()}).encode()) == at
     assert read(CENTS, f'{{"x":{cents}}}'.encode()) == cents
     assert at.utcoffset() == timedelta()
+
+
+def test_what_is_said_of_a_key_that_is_half_a_character_can_be_written_down() -> None:
+    assert str(Misfit("it doesn't fit").within(".\ud800")) == "?: it doesn't fit"
+
+
+def test_a_float_that_is_no_exact_integer_is_none() -> None:
+    fit = fitting(ColumnType(BIGINT))
+    assert fit(float(2**53 - 1)) == 2**53 - 1
+    with pytest.raises(Misfit):
+        fit(float(2**53))  # 2**53 + 1 is the same float

@@ -123,6 +123,8 @@ LARGE = {f"k{at}": at for at in range(1_000)}
         {"properties": {"x": {"$ref": "#/required/0"}}, "required": ["x"]},
         {"properties": {"x": {"$ref": "#/title"}}, "title": "a"},
         {"properties": {"x": {"$ref": "#"}}},
+        {"properties": {"${env:HOME}": {}}},
+        {"properties": {"x": {"anyOf": [{"$ref": "#/properties/x"}]}}},
         {"properties": {"x": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}},
         {"properties": {f"x{at}": {"$ref": "#/$defs/a"} for at in range(900)}, "$defs": {"a": LARGE}},
         {"properties": {"x": {"$ref": "#/$defs/a0"}}, "$defs": {**BOMB, "a7": {"type": "integer"}}},

@@ -161,7 +161,7 @@ def _where(visit: Visit) -> str:
     if not ticked:
         return where
     chosen = f"queue_offset IN ({', '.join(map(str, ticked))})"
-    return f"({where}) AND {chosen}" if where else chosen
+    return f"(\n{where}\n) AND {chosen}" if where else chosen  # a comment ends with its line
 
 
 async def progress(visit: Visit) -> Response:

@@ -71,8 +71,9 @@ async def _found(visit: Visit, values: dict[str, str]) -> Found:
         return Found(rows, said, following={"before": answer["next_before"]})
     if answer["log_begin"] == 0 or answer["reached"] > answer["log_begin"]:
         return Found(rows, f"{said} That is all there is.")
-    found = Found(rows, said, following={"before": answer["log_begin"], "in": "lake"})
-    return found if len(rows) >= PAGE_ROWS else await _in_lake(visit, sought, answer["log_begin"], found)
+    left = answer["log_begin"] if before is None else min(before, answer["log_begin"])  # retention goes on meanwhile
+    found = Found(rows, said, following={"before": left, "in": "lake"})
+    return found if len(rows) >= PAGE_ROWS else await _in_lake(visit, sought, left, found)
 
 
 def _sought(values: dict[str, str]) -> Sought:

@@ -55,11 +55,17 @@ class Lags:
         begins in the lake is looked for only where the group goes on there."""
         return (each for topic in topics for each in self._of_topic(group, topic, looks))
 
-    def _of_topic(self, group: Group, name: str, looks: bool) -> Iterator[QueueLag]:
+    def of_queue(self, group: Group, topic: str, queue_id: int) -> QueueLag | None:
+        """The group's lag in one queue; None: there is none."""
+        return next(self._of_topic(group, topic, looks=True, only=queue_id), None)
+
+    def _of_topic(self, group: Group, name: str, looks: bool, only: int | None = None) -> Iterator[QueueLag]:
         topic = self._log.topics.find(name)
         anew = name not in group.offsets and not name.startswith(RETRY_PREFIX)
         member = _a_subscriber(group, name) if anew else None
         for queue in [] if topic is None else topic.queues:
+            if only is not None and queue.queue_id != only:
+                continue
             received = self._received(group, queue)
             offset = group.find_offset(queue.topic, queue.queue_id) if received is None else received
             in_log = not looks and offset is not None and offset >= queue.begin_offset

@@ -137,10 +137,9 @@ class Groups:
             "lag": total(group, lags),
         }
 
-    async def lag_in(self, name: str, topic: str, queue_id: int) -> QueueLag | None:
+    def lag_in(self, name: str, topic: str, queue_id: int) -> QueueLag | None:
         """How far the group is behind in one queue; None where that is not there. Raises `GroupNotFound`."""
-        lags = await all_of(self._lags.of(self.find(name), [topic]))
-        return next((each for each in lags if each.queue_id == queue_id), None)
+        return self._lags.of_queue(self.find(name), topic, queue_id)
 
     def with_members(self) -> list[str]:
         """The names of the groups that have members."""

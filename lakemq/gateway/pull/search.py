@@ -28,8 +28,12 @@ WAITING_MAX = 64
 SEARCH_S_MAX = 0.5
 SEARCHED_BYTES_MAX = 256 * 1024 * 1024
 """After so long, or so much of the log, a page ends: the next one goes on there."""
-WINDOW_MIN, WINDOW_MAX = 1_024, 65_536
-"""Positions that are looked at in one step."""
+WINDOW_MIN, WINDOW_MAX = 64, 65_536
+"""Positions that are looked at in one step: twice as many in the next as long as they are small."""
+STEP_BYTES = 4 * 1024 * 1024
+STEP_BYTES_MAX = 64 * 1024 * 1024
+"""A step that has read more than the first isn't followed by a larger one; one that has read more than the second is
+given up, and begun anew with fewer positions."""
 READ_AT_ONCE = 8
 
 
@@ -118,6 +122,10 @@ class TopicSearch:
             low = max(begin, log.min_position, end - count)
             try:
                 positions, read = await self._window(topic, wanted, low, end)
+                searched += read
+                if positions is None:
+                    count = max(count // 8, WINDOW_MIN)
+                    continue
             except PositionGone:
                 if log.min_position <= begin:
                     raise
@@ -129,19 +137,22 @@ class TopicSearch:
             if len(messages) < len(positions):  # there was no room for more: the next page goes on with the next one
                 end = messages[-1]["position"] if messages else positions[0]
                 break
-            end, searched = low, searched + read
-            if len(found) >= messages_max or searched >= SEARCHED_BYTES_MAX or _now_s() >= until_s:
+            end = low
+            if len(found) >= messages_max or size >= self._bytes_max:
                 break
-            count = min(2 * count, WINDOW_MAX)
+            if searched >= SEARCHED_BYTES_MAX or _now_s() >= until_s:
+                break
+            if read < STEP_BYTES:
+                count = min(2 * count, WINDOW_MAX)
         return Page(found, max(end, begin), begin, log.min_position, self._stored_ms(max(end, begin)))
 
     def _stored_ms(self, position: int) -> int | None:
         log = self._store.log
         return self._store.reader.stored_ms(position) if log.min_position <= position < log.visible_position else None
 
-    async def _window(self, topic: str, wanted: Wanted, begin: int, end: int) -> tuple[list[int], int]:
-        """The positions in there of what is wanted, descending, and about how many bytes were read. Raises
-        `PositionGone`."""
+    async def _window(self, topic: str, wanted: Wanted, begin: int, end: int) -> tuple[list[int] | None, int]:
+        """The positions in there of what is wanted, descending, and about how many bytes were read; None: these are too
+        many for one step. Raises `PositionGone`."""
         found: list[int] = []
         at, size = begin, 0
         while at < end:
@@ -149,6 +160,8 @@ class TopicSearch:
             positions, at, read = await self._cold.run(lambda plan=plan: self._matching(plan, topic, wanted))
             found += positions
             size += read
+            if size > STEP_BYTES_MAX and end - begin > WINDOW_MIN:
+                return None, size
         return found[::-1], size
 
     def _matching(self, plan: PositionPlan, topic: str, wanted: Wanted) -> tuple[list[int], int, int]:

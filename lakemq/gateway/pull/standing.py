@@ -35,7 +35,7 @@ class Standings:
         received = receipts.floor(name, topic, queue_id)
         committed = group.offsets.get(topic, {}).get(queue_id)
         receipt = receipts.receipt_of(name, topic, message["position"])
-        lag = await self._groups.lag_in(name, topic, queue_id)
+        lag = self._groups.lag_in(name, topic, queue_id)
         out = None if receipt is None else receipts.out.get(receipt)
         return {
             "group": name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import islice
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ from lakemq.gateway.filter import Filter, compile_filter
 from lakemq.gateway.groups import Groups
 from lakemq.gateway.groups.clients import Sight, age_of, describe
 from lakemq.gateway.http.by_fastapi import serves
-from lakemq.gateway.http.in_slices import all_of, respond
+from lakemq.gateway.http.in_slices import Pause, all_of, respond
 from lakemq.gateway.http.text import check_text
 from lakemq.gateway.pull.cursor import CHARACTERS_MAX, pack_place, unpack_place
 from lakemq.gateway.pull.history import History, Place
@@ -47,7 +47,7 @@ TimeMs = Annotated[int, Query(ge=0, le=NUMBER_MAX)]
 def make_router(log: CommitLog, search: TopicSearch, history: History, groups: Groups, listing: Gate) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter()
-    _add_history(router, history, Standings(log, groups), groups)
+    _add_history(router, history, Standings(log, groups), groups, listing)
     _add_clients(router, groups, listing)
 
     @serves(router, find_routes.SEARCH)
@@ -65,12 +65,16 @@ def make_router(log: CommitLog, search: TopicSearch, history: History, groups: G
         messages_max: Annotated[int, Query(alias="max", ge=1, le=FOUND_MAX)] = 50,
     ) -> Response:
         log.topics.get(check_readable(topic))
+        predicate = None
+        if where is not None:
+            async with listing.place(client_of(request.scope)):
+                predicate = await asyncio.to_thread(_compile, where)
         wanted = Wanted(
             key,
             tag,
             None if prop is None else _property(prop),
             text,
-            None if where is None else await asyncio.to_thread(_compile, where),
+            predicate,
             begin_ms,
             None if end_ms == NUMBER_MAX else end_ms,
         )
@@ -87,7 +91,7 @@ def make_router(log: CommitLog, search: TopicSearch, history: History, groups: G
     return router
 
 
-def _add_history(router: APIRouter, history: History, standings: Standings, groups: Groups) -> None:
+def _add_history(router: APIRouter, history: History, standings: Standings, groups: Groups, listing: Gate) -> None:
     @serves(router, find_routes.HISTORY)
     async def history_of(  # pyright: ignore[reportUnusedFunction]
         request: Request, message_id: str, after: Annotated[str, Query(max_length=CHARACTERS_MAX)] = ""
@@ -100,16 +104,19 @@ def _add_history(router: APIRouter, history: History, standings: Standings, grou
             caller.check(need_of_topic(READS, topic), "the message's topic")
         sees = cache(_sight_of_groups(caller, READS))
         topic = str(traced.sent.get("real_topic") or traced.sent["topic"])
-        using = [each for each in await groups.using(topic) if sees(each)]
+        client = client_of(request.scope)
+        async with listing.place(client):
+            using = await _seen(await groups.using(topic), sees)
         place = unpack_place(after, message_id) if after else Place()
-        page = await history.page(traced.sent, using[:GROUPS_MAX], place, client_of(request.scope))
+        page = await history.page(traced.sent, using[:GROUPS_MAX], place, client)
         target = await history.target(traced, page.events)
         standing = None
         if target is not None:
-            standing = [await standings.of(each, *target) for each in using[:GROUPS_MAX]]
+            async with listing.place(client):
+                standing = [await standings.of(each, *target) for each in using[:GROUPS_MAX]]
         complete = page.following.position >= page.end
         fields: dict[str, Any] = {
-            "message": without_body(traced.sent),
+            "message": _half(traced.sent) if traced.sent["topic"] == HALF_TOPIC else without_body(traced.sent),
             "topic": topic,
             "target": None if target is None else without_body(target[0]),
             "waits": history.waits(traced.sent, sees),
@@ -130,7 +137,7 @@ def _add_clients(router: APIRouter, groups: Groups, listing: Gate) -> None:
         sees = _sight_of_groups(caller, (*READS, Action.LIST))
         sight = Sight(caller.may(SEES_ALL), sight_of_topics(caller))
         async with listing.place(client_of(request.scope)):
-            using = [each for each in await groups.using(check_readable(topic)) if sees(each)]
+            using = await _seen(await groups.using(check_readable(topic)), sees)
             consumers = [await groups.consumer(each, topic) for each in using[:GROUPS_MAX]]
             found = (pair for pair in groups.members.clients.producers() if topic in pair[1].status.topics)
             producers = await all_of(islice(found, PRODUCERS_MAX + 1))
@@ -151,6 +158,21 @@ def _add_clients(router: APIRouter, groups: Groups, listing: Gate) -> None:
 def _sight_of_groups(caller: Caller, actions: tuple[Action, ...]) -> Callable[[str], bool]:
     """Which groups who asks is shown. Where nobody says who he is there are no others."""
     return lambda group: caller.trusted or not caller.name or caller.may(need_of_group(actions, group))
+
+
+async def _seen(names: Iterable[str], sees: Callable[[str], bool]) -> list[str]:
+    """Those that one may see; there may be thousands."""
+    pause, found = Pause(), list[str]()
+    for name in names:
+        if sees(name):
+            found.append(name)
+        await pause()
+    return found
+
+
+def _half(message: dict[str, Any]) -> dict[str, Any]:
+    """What may be told of a half: what it says is its producer's until it is committed, and for ever if it isn't."""
+    return without_body(message) | {"tag": None, "keys": [], "properties": {}, "ordering_key": None}
 
 
 def _property(text: str) -> tuple[str, str | None]:

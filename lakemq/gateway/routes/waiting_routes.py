@@ -23,7 +23,7 @@ from lakemq.web.asgi import client_of
 
 ROWS_MAX = 500
 BUCKETS_MAX = 500
-_AFTER = re.compile(r"(\d{1,16})-(\d{1,19})")
+_AFTER = re.compile(r"(\d{1,16})-(\d{1,18})")
 _SEES_SCHEDULED = (Action.SUB, Action.GET, Action.PUB)
 _PUB = (Action.PUB,)
 _SYSTEM = Need((Action.GET,), Resource(Kind.CLUSTER), guarded=True)

@@ -72,10 +72,10 @@ class Waiting:
             budget = _Budget()
             messages: list[dict[str, Any]] = []
             for batch in batches_of(found.places, BATCH):
-                rows = await self._rows([place.position for place in batch])
+                places = {place.position: place for place in batch}
+                rows = await self._rows(list(places), lambda at, row, places=places: _scheduled(row, places[at], sees))
                 for place in batch:
-                    row = rows.get(place.position)
-                    described = row and _scheduled(row, place, sees)
+                    described = rows.get(place.position)
                     if described and topic in (None, described["topic"]):
                         messages.append(described)
                         if len(messages) == count_max:
@@ -94,10 +94,12 @@ class Waiting:
             halves = await asyncio.to_thread(_oldest, self._executor.state.transactions.all(), after, group)
             for at in range(0, len(halves), BATCH):
                 batch = halves[at : at + BATCH]
-                rows = await self._rows([half.cause for half in batch])
+                causes = {half.cause: half for half in batch}
+                rows = await self._rows(
+                    list(causes), lambda at, row, causes=causes: self._transaction(row, causes[at], sees)
+                )
                 for half in batch:
-                    row = rows.get(half.cause)
-                    described = row and self._transaction(row, half, sees)
+                    described = rows.get(half.cause)
                     if described and topic in (None, described["topic"]):
                         found.append(described)
                         if len(found) == count_max:
@@ -123,14 +125,17 @@ class Waiting:
             "resolution": half.resolution,
         }
 
-    async def _rows(self, positions: Sequence[int]) -> dict[int, _Row]:
-        """Those that can be read, by position. Not read is what damage took."""
-        found: dict[int, _Row] = {}
+    async def _rows(
+        self, positions: Sequence[int], described: Callable[[int, _Row], dict[str, Any] | None]
+    ) -> dict[int, dict[str, Any]]:
+        """What is `described` of those that can be read, by position: their frames, which may be large, are let go of
+        before the next are read. Not read is what damage took."""
+        found: dict[int, dict[str, Any]] = {}
         async for part in self._executor.read_all(positions):
-            first = part.frame.meta.first_position
-            found |= {
-                first + number: _Row(part, number, self._executor.ids.of(first + number)) for number in part.numbers
-            }
+            for number in part.numbers:
+                at = part.frame.meta.first_position + number
+                if (told := described(at, _Row(part, number, self._executor.ids.of(at)))) is not None:
+                    found[at] = told
         return found
 
 

@@ -21,6 +21,8 @@ STARTING_KEPT_S = 1.0
 """As long as some aren't there yet."""
 TOPICS_KEPT_S = 5.0
 """Those of topics: who has just set a schema looks for its table."""
+TOPICS_MAX = 100
+"""So many of these are listed; others can be queried all the same."""
 COLUMNS_MAX = 500
 TYPE_CHARACTERS_MAX = 200
 """Of a table, and of a type that is spelled out: a struct's may be long."""
@@ -65,7 +67,7 @@ class Catalog:
         except Py4JError as error:  # one is being replaced
             logger.debug("the tables of topics can't be listed: %s", error)
             return []
-        names = [(DATABASE, name) for name in sorted(topics)]
+        names = [(DATABASE, name) for name in sorted(topics)[:TOPICS_MAX]]
         return [Table(each, found, topics[each[1]]) for each in names if (found := self._columns(each)) is not None]
 
     def _columns(self, parts: tuple[str, ...]) -> list[tuple[str, str]] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -56,11 +57,13 @@ class JobsHandler:
     def __init__(self, sql: SqlHandler, control: Control) -> None:
         self._sql = sql
         self._control = control
+        self._describing = asyncio.Lock()
         self.handlers: Mapping[Route, Handler] = {STATE: self._state, RUN: self._run, CANCEL: self._cancel}
 
     async def _state(self, request: HttpRequest) -> None:
         asker = await self._admit(request, STATE, "state")
-        told = await self._sql.ask(self._control.describe)
+        async with self._describing:  # the lake's store may be slow, and others wait for the threads that ask it
+            told = await self._sql.ask(self._control.describe)
         await _answer(request, told if _reads_all(asker) else _without_texts(told))
 
     async def _run(self, request: HttpRequest) -> None:
@@ -117,7 +120,16 @@ def _without_texts(told: dict[str, Any]) -> dict[str, Any]:
     maintenance: dict[str, Any] = dict(told["maintenance"])
     maintenance["runs"] = [_without_text(each) for each in maintenance["runs"]]
     maintenance["jobs"] = [each | {"last": _without_text(each["last"])} for each in maintenance["jobs"]]
-    return told | {"maintenance": maintenance}
+    queries = [
+        each | {"error": each["error"] and each["error"] | {"text": ""}, "recent": _without_errors(each["recent"])}
+        for each in told["queries"]
+    ]
+    replays = [each | {"topic": None, "group": None} for each in told["replays"]]
+    return told | {"maintenance": maintenance, "queries": queries, "replays": replays}
+
+
+def _without_errors(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each | {"error": None} for each in batches]
 
 
 def _without_text(run: dict[str, Any] | None) -> dict[str, Any] | None:

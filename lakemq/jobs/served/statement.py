@@ -28,7 +28,7 @@ from lakemq.jobs.sql.text import place_of
 from lakemq.jobs.sql.topic_tables import DATABASE, topic_of
 from lakemq.model.column_type import quoted
 from lakemq.model.errors import Busy, InvalidSql, LakemqError, RequestTimeout
-from lakemq.model.sight import Sight
+from lakemq.model.sight import ANYBODY, Sight
 
 POOL = "sql"
 MESSAGES = "messages"
@@ -150,7 +150,7 @@ class Statement:
         for each in self.relations:
             name = _name(each)
             if name not in views:
-                views[name] = f"lakemq_{mark}_{'_'.join(name).replace('-', '_')}"
+                views[name] = f"lakemq_{mark}_{len(views)}"
                 if not _is_topic(name):
                     _make_view(session, name, views[name], sights)
                 elif not _make_view_of_topic(session, name[1], views[name], sights):
@@ -269,7 +269,10 @@ def _make_view_of_topic(session: SparkSession, name: str, view: str, sights: Seq
     if topic is None or not all(sight.sees_topic(topic) for sight in sights):
         return False
     try:
-        session.table(f"{DATABASE}.{quoted(name)}").createOrReplaceTempView(view)
+        frame = session.table(f"{DATABASE}.{quoted(name)}")
+        if any(sight != ANYBODY for sight in sights):  # as above: the view is over the messages of all topics
+            frame = frame.where(f"{BARRIER}() >= 0")
+        frame.createOrReplaceTempView(view)
     except PySparkException:  # it is being replaced
         raise Busy(f"topics.{name} isn't there yet") from None
     return True

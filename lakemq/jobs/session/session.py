@@ -50,6 +50,8 @@ CONF: dict[str, str] = {
     # Nothing is kept there, but Spark makes the folder: not in whatever the working folder is.
     "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "lakemq-warehouse"),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A client chooses names of columns: none of them may stand for a variable of the environment, or of the conf.
+    "spark.sql.variable.substitute": "false",
     # Two cores: a shuffle of more tasks than that is paid for in every small batch.
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "1",

@@ -80,9 +80,15 @@ def test_a_scheduled_message_waits_and_is_then_another_or_is_recalled(http: http
 
 def test_a_half_waits_for_its_resolution(http: httpx.Client, topic: str) -> None:
     put_topic(http, topic)
-    begun = http.post(f"/v1/topics/{topic}/transactions?producer_group=pg", json={"messages": [{"body": "x"}] * 2})
+    begun = http.post(
+        f"/v1/topics/{topic}/transactions?producer_group=pg",
+        json={"messages": [{"body": "x", "tag": "t", "keys": ["k"], "properties": {"a": "b"}}] * 2},
+    )
     first, second = begun.json()["transactions"]
-    waits = history(http, first["message_id"])["waits"]
+    told = history(http, first["message_id"])
+    hidden = [told["message"][name] for name in ("tag", "keys", "properties", "ordering_key")]
+    assert hidden == [None, [], {}, None], "it is its producer's until it is committed"
+    waits = told["waits"]
     assert (waits["for"], waits["group"]) == ("resolution", "pg")
     for each, resolution in ((first, "commit"), (second, "rollback")):
         content = {"producer_group": "pg", "resolution": resolution}

@@ -110,3 +110,13 @@ def test_what_can_not_be_searched_for_is_refused(http: httpx.Client, filled: str
     for query in ({"max": "0"}, {"max": "201"}, {"text": ""}, {"text": "x" * 2_001}, {"before": "-1"}, {"odd": "1"}):
         assert http.get(path, params=query).status_code == 400, query
     assert is_problem(http.get("/v1/topics/none-such/search"), 404, "topic_not_found")
+
+
+def test_a_page_that_is_full_leaves_nothing_out(http: httpx.Client, topic: str) -> None:
+    """Regression: what was full at a window's end went on below the next message, not above it."""
+    put_topic(http, topic)
+    for number in range(3):
+        produce(http, topic, {"body": str(number) * 4_000_000, "keys": ["k"]})
+        produce(http, topic, *["x"] * 100)
+    assert [each[0] for each in whole(http, topic, key="k", property="none")] == []
+    assert [each[0] for each in whole(http, topic, key="k")] == list("210")

@@ -15,6 +15,7 @@ from lakemq.jobs.lake.healing import heal_lake
 from lakemq.jobs.maintenance import requests
 from lakemq.jobs.maintenance.command import run_job
 from lakemq.jobs.maintenance.runner import Runner
+from lakemq.jobs.process.board import Board
 from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.jobs.process.run import LAKE, MAINTENANCE, _write_lake  # pyright: ignore[reportPrivateUsage]
 from lakemq.jobs.tables.driver import Driver
@@ -61,7 +62,8 @@ def test_jobs_put_the_lake_back_before_their_maintenance_though_no_broker_answer
     watch = BrokerWatch(AWAY, stop)
     watch.start()
     driver = Driver(spark, settings.lake)
-    jobs = Thread(target=_write_lake, args=(spark, settings, watch, chosen, stop, Lock(), driver, NO_BATCHES))
+    shared = Lock(), driver, NO_BATCHES, Board(lambda: 0)
+    jobs = Thread(target=_write_lake, args=(spark, settings, watch, chosen, stop, *shared))
     request = requests.submit(lake, JOB, {})
     jobs.start()
     try:
