@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.holes import LOST, Hole, append_holes, read_holes
@@ -58,6 +60,7 @@ def test_each_kind_of_damage_is_found_and_named(scene: Scene) -> None:
     scene.run("index-rebuild")
 
 
+@pytest.mark.long
 def test_a_gap_in_a_queue_is_a_finding_unless_a_hole_explains_it(scene: Scene) -> None:
     new = scene.produce(30)
     scene.compact()

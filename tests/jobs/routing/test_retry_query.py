@@ -78,6 +78,7 @@ def test_a_group_chooses_the_dead_letters_or_a_level(http: httpx.Client, topic: 
     assert pull_all(http, f"%RETRY%{topic}")[0]["store_time_ms"] - second["store_time_ms"] >= 400
 
 
+@pytest.mark.long
 def test_with_a_lead_the_outcomes_are_the_same(spark: SparkSession, tmp_path: Path, topic: str) -> None:
     with start_gateway(tmp_path / "data", delay__levels=LEVELS) as gateway, connect(gateway) as http:
         with running(spark, gateway.url, tmp_path / "lake", "retry delay"):
