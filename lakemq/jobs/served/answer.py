@@ -27,6 +27,8 @@ from lakemq.web.problems import Answer
 FORMATS = ("json", "csv", "arrow", "parquet")
 _FIELDS = ("statement", "format", "rows_max", "timeout_ms")
 _TRUNCATED = b"lakemq-truncated"
+PARQUET_STEPS = 5
+"""To come nearer once some rows have room."""
 _PIECE_VALUES = 10_000
 """So many values are made of Arrow at once: other threads wait meanwhile."""
 PARQUET = "application/vnd.apache.parquet"
@@ -160,17 +162,30 @@ def _arrow(found: Found, bytes_max: int) -> tuple[bytes, bool]:
 
 
 def _parquet(found: Found, bytes_max: int) -> tuple[bytes, bool]:
-    """Half of the rows, and half of these, until they have so many bytes: mostly Parquet has fewer than Arrow."""
-    table, is_cut = pa.Table.from_batches(found.batches, found.schema), False
-    while True:
-        out = io.BytesIO()
-        try:
-            pq.write_table(table, out, compression="zstd")
-        except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
-            raise InvalidSql(f"Parquet can't hold these rows: {str(error).splitlines()[0]}") from None
-        if out.tell() <= bytes_max or not table.num_rows:
-            return out.getvalue(), is_cut
-        table, is_cut = table.slice(0, table.num_rows // 2), True
+    """About as many rows as have room: how large Parquet is shows only when it is written, so some are written anew."""
+    table = pa.Table.from_batches(found.batches, found.schema)
+    written = _write_parquet(table)
+    if len(written) <= bytes_max:
+        return written, False
+    least, most, steps, fits = 0, table.num_rows, PARQUET_STEPS, b""
+    while most - least > 1 and steps:
+        count = (least + most) // 2
+        written = _write_parquet(table.slice(0, count))
+        if len(written) <= bytes_max:
+            fits, least = written, count
+        else:
+            most = count
+        steps -= 1 if fits else 0
+    return fits or _write_parquet(table.slice(0, 0)), True
+
+
+def _write_parquet(table: pa.Table) -> bytes:
+    out = io.BytesIO()
+    try:
+        pq.write_table(table, out, compression="zstd")
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        raise InvalidSql(f"Parquet can't hold these rows: {str(error).splitlines()[0]}") from None
+    return out.getvalue()
 
 
 @dataclass

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakemq.jobs.served.answer import FORMATS, answer_of
@@ -43,6 +45,8 @@ def rows_in(answer: Answer, form: str) -> tuple[int, bool]:
         return len(content["rows"]), says
     if form == "csv":
         return bytes(answer.body).count(b"\r\n") - 1, says
+    if form == "parquet":
+        return pq.read_table(io.BytesIO(answer.body)).num_rows, says
     return pa.ipc.open_stream(answer.body).read_all().num_rows, says
 
 

@@ -118,15 +118,16 @@ def test_who_may_ask_the_jobs_and_who_may_have_them_run(jobs: Jobs) -> None:
         assert jobs.ask("GET", "/v1/jobs", user).status_code == see
         assert jobs.ask("POST", run, user).status_code == do
         assert jobs.ask("DELETE", run, user).status_code == do
-    assert jobs.maintenance()["under_way"] is None
+    until(lambda: jobs.maintenance()["under_way"] is None)
     assert jobs.ask("POST", run, "keeper").status_code == 200
-    done = until(lambda: [each for each in jobs.maintenance()["runs"] if each["job"] == "stats"])[0]
-    assert (done["result"], done["started_by"]) == ("done", "user keeper")
+    ours = ("stats", "user keeper")  # other tests have it run too
+    done = until(lambda: [each for each in jobs.maintenance()["runs"] if (each["job"], each["started_by"]) == ours])[0]
+    assert done["result"] == "done"
     (stats,) = [each for each in jobs.maintenance()["jobs"] if each["job"] == "stats"]
     assert stats["last"]["run_id"] == done["run_id"]
     assert done["detail"]
-    seen = jobs.ask("GET", "/v1/jobs", "watcher").json()["maintenance"]["runs"][0]
-    assert (seen["run_id"], seen["detail"], seen["error"]) == (done["run_id"], None, None)
+    runs = jobs.ask("GET", "/v1/jobs", "watcher").json()["maintenance"]["runs"]
+    assert [(each["detail"], each["error"]) for each in runs if each["run_id"] == done["run_id"]] == [(None, None)]
 
 
 def test_what_is_asked_of_the_jobs_is_audited_before_it_is_done_and_so_is_what_is_refused(jobs: Jobs) -> None:
@@ -205,6 +206,7 @@ def test_the_page_shows_the_jobs_runs_one_and_cancels_it(
             assert f"Run {job} now?" in visitor.get(f"/jobs/{job}/run")
             assert went_to(visitor.post(f"/jobs/{job}/run")) == "/jobs"
         assert holds.wait(WAIT_S)
+        until(lambda: f"g{SCRIPT}" in unescape(visitor.get("/jobs")))  # which replays there are holds for seconds
         page = visitor.get("/jobs")
         assert "<strong>optimize</strong> has run for" in page
         assert "it holds on" in page

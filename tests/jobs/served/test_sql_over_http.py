@@ -165,7 +165,7 @@ def test_what_is_wrong_is_said_with_its_place(scene: Scene) -> None:
         b'{"statement": "SELECT 1", "rows_max": 0}',
         b'{"statement": "SELECT 1", "rows_max": 1000000000}',
         b'{"statement": "SELECT 1", "timeout_ms": true}',
-        b'{"statement": "SELECT 1", "format": "parquet"}',
+        b'{"statement": "SELECT 1", "format": "orc"}',
     ],
 )
 def test_a_body_that_is_none_is_400(scene: Scene, body: bytes) -> None:
@@ -183,4 +183,4 @@ def test_pages_of_others_and_other_names_are_refused(scene: Scene) -> None:
         assert (answer.status_code, answer.json()["code"]) == (421, "wrong_host")
         answer = http.post(f"{scene.server.url}/v1/sql", content=b"{}", headers={"Content-Type": "text/plain"})
         assert answer.status_code == 415
-        assert http.get(f"{scene.server.url}/v1/sql").status_code == 405
+        assert http.put(f"{scene.server.url}/v1/sql").status_code == 405
