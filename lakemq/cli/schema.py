@@ -69,7 +69,9 @@ def set_schema(
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Give a topic a schema, or a new version that reads all that the others have written.
+    """Set a topic's schema, or a new version of it.
+
+    A new version must read all that the others have written.
 
     \b
     lakemq topic schema set invoices invoice.schema.json
@@ -97,7 +99,9 @@ def infer(
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Propose a JSON Schema that the topic's newest messages fit. It changes nothing.
+    """Propose a JSON Schema that the topic's newest messages fit.
+
+    It changes nothing.
 
     \b
     lakemq topic schema infer invoices
