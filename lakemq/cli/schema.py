@@ -94,7 +94,10 @@ def infer(
     context: typer.Context,
     topic: Name,
     messages: Annotated[
-        int, typer.Option("--messages", min=1, max=BODIES_MAX, help="Of the newest so many, of each queue alike.")
+        int,
+        typer.Option(
+            "--messages", min=1, max=BODIES_MAX, help="How many of the newest messages to look at, evenly by queue."
+        ),
     ] = 1_000,
     broker: Broker = None,
     nameservers: Nameservers = None,
