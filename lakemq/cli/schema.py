@@ -95,9 +95,7 @@ def infer(
     topic: Name,
     messages: Annotated[
         int,
-        typer.Option(
-            "--messages", min=1, max=BODIES_MAX, help="How many of the newest messages to look at, evenly by queue."
-        ),
+        typer.Option("--messages", min=1, max=BODIES_MAX, help="How many of the newest messages it looks at."),
     ] = 1_000,
     broker: Broker = None,
     nameservers: Nameservers = None,
