@@ -10,11 +10,12 @@ from lakemq.console import shown
 from lakemq.console.rendering import segment
 from lakemq.console.sought import LAKE_MS_MAX, Sought, request_of, rows_of
 from lakemq.console.visit import Visit
-from lakemq.contract import find_routes, routes
+from lakemq.contract import find_routes, routes, waiting_routes
 from lakemq.model.errors import InvalidRequest, LakemqError
 
 PAGE_ROWS = 50
 ANSWER_S = 30.0
+WAITING_MAX = 500
 _MISTAKES = ("invalid_topic", "topic_not_found", "invalid_filter", "invalid_request")
 """What the form says of what the broker doesn't take."""
 _WHY_NOT = {
@@ -26,12 +27,13 @@ _WHY_NOT = {
 
 class Found(NamedTuple):
     """`said`: which part of time was searched. `warning`: what was not. `following`: the fields with which the search
-    goes on; None: all of it is done."""
+    goes on; None: all of it is done. `waiting`: id and state of messages that no group gets yet."""
 
     rows: list[dict[str, Any]]
     said: str
     warning: str = ""
     following: dict[str, Any] | None = None
+    waiting: tuple[tuple[str, str], ...] = ()
 
 
 async def search(visit: Visit) -> Response:
@@ -127,12 +129,33 @@ async def _by_key(visit: Visit, sought: Sought) -> Found:
     rows = answer["messages"]
     warning = "" if answer["complete"] else "Not all was searched: there may be older messages with this key."
     if len(rows) < PAGE_ROWS:
-        return Found(rows, "Searched the log and the lake by the index of keys.", warning)
+        waiting, searched = await _waiting(visit, sought.topic, sought.key)
+        return Found(rows, f"Searched the log and the lake by the index of keys, {searched}.", warning, None, waiting)
     oldest_ms = rows[-1]["store_time_ms"]
     # Those of the same millisecond come again; where a page has no other, it is passed over.
     until_ms = oldest_ms if rows[0]["store_time_ms"] > oldest_ms else oldest_ms - 1
     following = {"until": shown.moment(until_ms).replace(" ", "T")}
     return Found(rows, f"These are the newest {PAGE_ROWS}, back to {shown.moment(oldest_ms)}.", warning, following)
+
+
+async def _waiting(visit: Visit, topic: str, key: str) -> tuple[tuple[tuple[str, str], ...], str]:
+    """Messages with the key that are delayed, or halves: the index has these only once they are delivered. And how many
+    were looked at."""
+    params: dict[str, str | int] = {"topic": topic, "max": WAITING_MAX}
+    later = await visit.broker.get(waiting_routes.SCHEDULED.at(), params, timeout_s=ANSWER_S)
+    halves = await visit.broker.get(waiting_routes.TRANSACTIONS.at(), params, timeout_s=ANSWER_S)
+    found = [
+        (str(each["message_id"]), f"is delayed until {shown.moment(each['due_ms'])}")
+        for each in later["messages"]
+        if key in each["keys"]
+    ]
+    found += [
+        (str(each["half_id"]), f"is a half message: producer group {each['group']} hasn't committed it")
+        for each in halves["transactions"]
+        if key in each["keys"]
+    ]
+    is_all = later["next_after"] is None and halves["next_after"] is None
+    return tuple(found), "and all that waits" if is_all else f"and the first {WAITING_MAX} that wait"
 
 
 ROUTES = (("GET", "/messages", search),)
