@@ -194,6 +194,7 @@ def test_a_commit_whose_answer_is_lost_is_made_once_and_known_to_be(
     assert not make(entry, "another's")
 
 
+@pytest.mark.long
 def test_maintenance_merges_vacuums_and_compares(scene: Scene) -> None:
     runner = scene.runner()
     for job in ("optimize", "vacuum", "retention", "checkpoint-cleanup", "stats", "index-rebuild", "verify"):
@@ -203,6 +204,7 @@ def test_maintenance_merges_vacuums_and_compares(scene: Scene) -> None:
     assert run.detail["log_messages"] >= scene.produced
 
 
+@pytest.mark.long
 def test_what_is_erased_is_in_no_object(scene: Scene) -> None:
     secrets = [{"body": f"{SECRET} {at}", "keys": [SECRET]} for at in range(3)]
     produce_to(scene.gateway.url, "users", [*secrets, {"body": "kept"}])

@@ -23,6 +23,7 @@ def delayed(*delays_ms: int) -> list[dict[str, Any]]:
     return [{"body": str(delay_ms), "delay_ms": delay_ms} for delay_ms in delays_ms]
 
 
+@pytest.mark.long
 def test_messages_come_once_whichever_windows_they_waited_in(spark: SparkSession, tmp_path: Path) -> None:
     """Due within seconds, a minute, hours, days and a month; meanwhile the gateway's clock jumps, mostly by more
     than a run catches up with."""

@@ -174,6 +174,7 @@ def test_a_statement_is_run_drawn_saved_and_found_by_its_link(seen: Seen, scene:
     expect(page.locator("[data-sql-none]")).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_statement_is_cancelled_and_its_place_is_free_again(seen: Seen, scene: Scene) -> None:
     page = seen.page
     page.goto("/sql")
