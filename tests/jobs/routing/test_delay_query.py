@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.lake.query import CHECKPOINTS
