@@ -99,14 +99,9 @@ class Broker:
                 await before.close()
         return self._leader
 
-    async def of_jobs(self, target: Target) -> Any:
+    async def of_jobs(self, target: Target, timeout_s: float = ANSWER_S) -> Any:
         """What the jobs answer that say to this broker where they are. Raises `Unreachable` where there are none."""
-        address = check_sql_address(self.address, (await self.describe()).get("sql"))
-        if self._jobs is None or self._jobs.address != address:
-            before, self._jobs = self._jobs, Transport(address, CONNECTIONS_MAX, self._credentials)
-            if before is not None:
-                await before.close()
-        return (await self._jobs.request(target, timeout_s=ANSWER_S)).json()
+        return (await (await self._at_jobs()).request(target, timeout_s=timeout_s)).json()
 
     async def close(self) -> None:
         """Close its connections, for good."""
@@ -116,13 +111,13 @@ class Broker:
 
     async def sql_tables(self) -> dict[str, Any]:
         """The tables that this user may ask for in SQL, and the bounds. Raises `Unreachable` where no jobs answer."""
-        return (await (await self._sql_jobs()).request(CATALOG.at(), timeout_s=CHANGE_S)).json()
+        return await self.of_jobs(CATALOG.at(), CHANGE_S)
 
     async def sql(self, content: bytes, timeout_s: float) -> Answer:
         """What the jobs answer to a statement. They end it where this is cancelled."""
-        return await (await self._sql_jobs()).request(STATEMENT.at(), body=content, timeout_s=timeout_s)
+        return await (await self._at_jobs()).request(STATEMENT.at(), body=content, timeout_s=timeout_s)
 
-    async def _sql_jobs(self) -> Transport:
+    async def _at_jobs(self) -> Transport:
         address = check_sql_address(self.address, (await self.describe()).get("sql"))
         if self._jobs is None or self._jobs.address != address:
             before, self._jobs = self._jobs, Transport(address, CONNECTIONS_MAX, self._credentials)

@@ -6,7 +6,7 @@ A name that begins so and means nothing is a mistake that would be ignored in si
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 
 from lakemq.model.errors import SettingsError
@@ -35,6 +35,11 @@ _ADDRESS = re.compile(r"(tcp|udp|sctp)://")
 
 Names = Mapping[str, Collection[str]]
 """The keys of each section."""
+
+
+def is_malloc_said(environment: Iterable[str]) -> bool:
+    """Whether somebody has said how the C library (glibc) is to allocate memory: then it isn't told otherwise."""
+    return any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in environment)
 
 
 def read_environment(environment: Mapping[str, str], known: Names) -> dict[str, dict[str, object]]:

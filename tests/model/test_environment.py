@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakemq.model.environment import read_environment
+from lakemq.model.environment import is_malloc_said, read_environment
 from lakemq.model.errors import SettingsError
 from lakemq.settings import load
 
@@ -62,3 +62,9 @@ def test_settings_know_their_own_names_and_refuse_others() -> None:
         load(environment={"LAKEMQ_GATEWAY_PORT": "9000"})
     with pytest.raises(SettingsError, match=r"'gateway\.prot' in the environment"):
         load(environment={"LAKEMQ_GATEWAY__PROT": "9000"})
+
+
+def test_what_the_environment_says_of_memory_is_seen() -> None:
+    assert is_malloc_said({"MALLOC_ARENA_MAX": "4"})
+    assert is_malloc_said({"GLIBC_TUNABLES": "glibc.malloc.arena_max=4"})
+    assert not is_malloc_said({"PATH": "", "MY_MALLOC_": ""})

@@ -7,6 +7,7 @@ that is searched frame by frame; where they don't, the newest `SEARCHED_BYTES_MA
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from lakemq.gateway.cold.reader import ColdReader
 from lakemq.model.errors import Busy, LogDamaged
 from lakemq.storage.lake.cold_rows import ColdSlice, as_slice
 from lakemq.storage.log.commit_log import CommitLog
-from lakemq.storage.read.reader import PositionPlan, Slice
+from lakemq.storage.read.reader import PositionPlan, Slice, frames_bytes
 from lakemq.storage.read.row_reader import RowReader
 from lakemq.storage.slices.messages import to_dicts
 from lakemq.storage.state.message_ids import MessageIds
@@ -111,11 +112,7 @@ class KeySearch:
     def _matching(self, plan: PositionPlan, sought: Sought) -> tuple[list[int], int, int]:
         slices, reached = self._reader.read_positions_up_to(plan, {sought.topic}, WINDOW_BYTES)
         found = [part.first_position + number for part in slices for number in rows_with_key(part, sought.key)]
-        return (
-            found,
-            max(reached, plan.begin + 1),
-            sum({id(part.frame): part.frame.content.memory_bytes for part in slices}.values()),
-        )
+        return found, max(reached, plan.begin + 1), frames_bytes(slices)
 
     async def _read(self, sought: Sought, positions: list[int]) -> tuple[list[dict[str, Any]], bool]:
         """The messages at the positions, which are descending, that may be read and have the key; and
@@ -123,11 +120,7 @@ class KeySearch:
         messages: list[dict[str, Any]] = []
         size = 0
         for first in range(0, len(positions), READ_AT_ONCE):
-            parts = await self.parts(sorted(positions[first : first + READ_AT_ONCE]))
-            found = await self._cold.run(
-                lambda parts=parts: [message for part in parts for message in to_dicts(part, self._ids)]
-            )
-            for message in sorted(found, key=lambda each: -each["position"]):
+            for message in await self.messages(positions[first : first + READ_AT_ONCE]):
                 if size > self._bytes_max:
                     return messages, False
                 if self._may_be_seen(message, sought):
@@ -139,7 +132,13 @@ class KeySearch:
         floor = self._log.topics.floor(message["topic"], message["queue_id"])
         return message["topic"] == sought.topic and sought.key in message["keys"] and message["queue_offset"] >= floor
 
-    async def parts(self, positions: list[int]) -> list[Slice | ColdSlice]:
+    async def messages(self, positions: Sequence[int]) -> list[dict[str, Any]]:
+        """The messages at the positions, at most `READ_AT_ONCE`, from log and lake, newest first."""
+        parts = await self._parts(sorted(positions))
+        found = await self._cold.run(lambda: [message for part in parts for message in to_dicts(part, self._ids)])
+        return sorted(found, key=lambda each: -each["position"])
+
+    async def _parts(self, positions: list[int]) -> list[Slice | ColdSlice]:
         """The messages at the positions, ascending, from log and lake."""
         parts: list[Slice] = []
         hot = [position for position in positions if position >= self._log.min_position]

@@ -57,23 +57,30 @@ class Lags:
 
     def of_queue(self, group: Group, topic: str, queue_id: int) -> QueueLag | None:
         """The group's lag in one queue; None: there is none."""
-        return next(self._of_topic(group, topic, looks=True, only=queue_id), None)
+        found = self._log.topics.find(topic)
+        queues = [] if found is None else found.queues
+        queue = next((each for each in queues if each.queue_id == queue_id), None)
+        return None if queue is None else self._lag(group, queue, self._beginner(group, topic), looks=True)
 
-    def _of_topic(self, group: Group, name: str, looks: bool, only: int | None = None) -> Iterator[QueueLag]:
-        topic = self._log.topics.find(name)
+    def _of_topic(self, group: Group, name: str, looks: bool) -> Iterator[QueueLag]:
+        topic, member = self._log.topics.find(name), self._beginner(group, name)
+        return (self._lag(group, queue, member, looks) for queue in ([] if topic is None else topic.queues))
+
+    @staticmethod
+    def _beginner(group: Group, name: str) -> Member | None:
+        """By whom the group begins with a topic that it has no offsets of."""
         anew = name not in group.offsets and not name.startswith(RETRY_PREFIX)
-        member = _a_subscriber(group, name) if anew else None
-        for queue in [] if topic is None else topic.queues:
-            if only is not None and queue.queue_id != only:
-                continue
-            received = self._received(group, queue)
-            offset = group.find_offset(queue.topic, queue.queue_id) if received is None else received
-            in_log = not looks and offset is not None and offset >= queue.begin_offset
-            first = queue.begin_offset if in_log else self._cold.known_min_offset(queue)
-            begin = self._beginning(queue, first, member) if offset is None else offset
-            known = received is not None or group.model != BROADCASTING
-            lag = queue.visible_from(max(begin, first)) if known else None
-            yield QueueLag(name, queue.queue_id, offset, first, queue.end_offset, lag)
+        return _a_subscriber(group, name) if anew else None
+
+    def _lag(self, group: Group, queue: Queue, member: Member | None, looks: bool) -> QueueLag:
+        received = self._received(group, queue)
+        offset = group.find_offset(queue.topic, queue.queue_id) if received is None else received
+        in_log = not looks and offset is not None and offset >= queue.begin_offset
+        first = queue.begin_offset if in_log else self._cold.known_min_offset(queue)
+        begin = self._beginning(queue, first, member) if offset is None else offset
+        known = received is not None or group.model != BROADCASTING
+        lag = queue.visible_from(max(begin, first)) if known else None
+        return QueueLag(queue.topic, queue.queue_id, offset, first, queue.end_offset, lag)
 
     def _received(self, group: Group, queue: Queue) -> int | None:
         """The first offset of what the group receives that is not finished."""

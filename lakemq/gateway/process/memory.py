@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakemq.gateway.process.broker import Broker
+from lakemq.model.environment import is_malloc_said
 
 MMAP_BYTES = 2 * 1024 * 1024
 """Blocks of that size are the system's again as soon as they are free: above it are an index's arrays, which grow as
@@ -23,7 +24,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # glibc's malloc.h
 def bound_free_memory() -> None:
     """Have the C library give back what is large and free. By itself it goes by the largest block that was ever freed,
     up to 32 MiB, and keeps twice as much. Does nothing where it isn't glibc, or where the environment says how."""
-    if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
+    if is_malloc_said(os.environ):
         return
     with suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt

@@ -26,7 +26,7 @@ from lakemq.model.names import (
     retry_topic,
 )
 from lakemq.storage.lake.cold_rows import ColdSlice
-from lakemq.storage.read.reader import PositionPlan, Slice
+from lakemq.storage.read.reader import PositionPlan, Slice, frames_bytes
 from lakemq.storage.read.store import Store
 from lakemq.storage.slices.messages import to_dicts
 from lakemq.storage.state.routing_state import RoutingState
@@ -175,7 +175,7 @@ class History:
                 names.add(self._store.ids.of(event.position))
                 if len(events) >= events_max:
                     return events, event.position + 1, WINDOW_BYTES
-        size = sum({id(part.frame): part.frame.content.memory_bytes for part in slices}.values())
+        size = frames_bytes(slices)
         return events, max(reached, plan.begin + 1), size
 
     def describe(self, events: Sequence[Event], sees: Callable[[str], bool]) -> list[dict[str, Any]]:

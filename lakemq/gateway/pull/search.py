@@ -10,13 +10,12 @@ import pyarrow as pa
 import pyarrow.compute
 
 from lakemq.gateway.cold import ColdReader
-from lakemq.gateway.cold.by_key import WINDOW_BYTES, KeySearch, rows_with_key
+from lakemq.gateway.cold.by_key import READ_AT_ONCE, WINDOW_BYTES, KeySearch, rows_with_key
 from lakemq.gateway.filter import Filter
 from lakemq.gateway.redrive.columns import to_rows
 from lakemq.model.errors import PositionGone
-from lakemq.storage.read.reader import PositionPlan, Slice
+from lakemq.storage.read.reader import PositionPlan, Slice, frames_bytes
 from lakemq.storage.read.store import Store
-from lakemq.storage.slices.messages import to_dicts
 from lakemq.web.asgi import Client
 from lakemq.web.gate import Gate
 
@@ -34,7 +33,6 @@ STEP_BYTES = 4 * 1024 * 1024
 STEP_BYTES_MAX = 64 * 1024 * 1024
 """A step that has read more than the first isn't followed by a larger one; one that has read more than the second is
 given up, and begun anew with fewer positions."""
-READ_AT_ONCE = 8
 
 
 class Wanted(NamedTuple):
@@ -172,18 +170,14 @@ class TopicSearch:
             floor = topics.floor(topic, part.run.queue_id)  # below it is what a topic had that was deleted
             first, offset = part.first_position, part.first_queue_offset
             found += [first + number for number in wanted.rows_of(part, self._store) if offset + number >= floor]
-        size = sum({id(part.frame): part.frame.content.memory_bytes for part in slices}.values())
+        size = frames_bytes(slices)
         return found, max(reached, plan.begin + 1), size
 
     async def _messages(self, topic: str, positions: list[int], bytes_left: int) -> list[dict[str, Any]]:
         """The messages at the positions, which are descending; as many as have room, at least one."""
         found: list[dict[str, Any]] = []
         for first in range(0, len(positions), READ_AT_ONCE):
-            parts = await self._by_key.parts(sorted(positions[first : first + READ_AT_ONCE]))
-            read = await self._cold.run(
-                lambda parts=parts: [message for part in parts for message in to_dicts(part, self._store.ids)]
-            )
-            for message in sorted(read, key=lambda each: -each["position"]):
+            for message in await self._by_key.messages(positions[first : first + READ_AT_ONCE]):
                 if bytes_left <= 0:
                     return found
                 if message["topic"] == topic:

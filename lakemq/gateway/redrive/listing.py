@@ -12,7 +12,7 @@ from lakemq.gateway.redrive.letters import Letter, Wanted, to_letters
 from lakemq.model.dead_letter import Fact, LetterState, state_of
 from lakemq.model.errors import PositionGone
 from lakemq.model.names import dead_letter_topic
-from lakemq.storage.read.reader import Slice
+from lakemq.storage.read.reader import Slice, frames_bytes
 from lakemq.storage.slices.holes import Range, offsets_without
 from lakemq.storage.state.message_ids import MessageIds
 from lakemq.storage.state.topics import Queue
@@ -158,7 +158,7 @@ class Listing:
 
 def _read_of(slices: list[Slice], reached: int, offset: int, wanted: Wanted, ids: MessageIds) -> _Read:
     letters = [letter for letter in to_letters(slices, ids) if wanted.has(letter)]
-    size = sum({id(part.frame): part.frame.content.memory_bytes for part in slices}.values())
+    size = frames_bytes(slices)
     return _Read(letters, offsets_without(slices, offset, reached), reached, size)
 
 

@@ -6,6 +6,8 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from lakemq.model.environment import is_malloc_said
+
 HEAPS_MAX = 2
 """glibc makes up to eight for each core. The JVM has hundreds of threads, and what one of them frees in its own heap no
 other takes: with two, the same work needs some 90 MiB less."""
@@ -15,7 +17,7 @@ VARIABLE = "MALLOC_ARENA_MAX"
 @contextmanager
 def few_heaps() -> Generator[None]:
     """Processes that start meanwhile have few heaps, unless the environment says how many."""
-    if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
+    if is_malloc_said(os.environ):
         yield
         return
     os.environ[VARIABLE] = str(HEAPS_MAX)

@@ -49,6 +49,11 @@ class Slice(NamedTuple):
         return self.frame.meta.first_position + self.row
 
 
+def frames_bytes(slices: Iterable[Slice]) -> int:
+    """What their frames have in memory, each once."""
+    return sum({id(part.frame): part.frame.content.memory_bytes for part in slices}.values())
+
+
 class Extent(NamedTuple):
     """Frames `number … ` of a segment that a plan wants, as `(offset, bytes)`."""
 
