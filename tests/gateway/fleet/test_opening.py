@@ -48,6 +48,8 @@ def listens(url: str) -> bool:
         httpx.get(url + "/healthz", trust_env=False)
     except httpx.ConnectError:
         return False
+    except httpx.TransportError:
+        pass  # it was closed while it was asked: the next one will be refused
     return True
 
 
