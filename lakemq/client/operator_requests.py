@@ -72,12 +72,19 @@ class OperatorRequests(ABC):
         return self._call(schema_routes.SCHEMA.at(topic), None, None if version is None else {"version": version})
 
     def set_schema(
-        self, topic: str, schema: Mapping[str, Any] | str, type: str = "json", if_version: int | None = None
+        self,
+        topic: str,
+        schema: Mapping[str, Any] | str,
+        type: str = "json",
+        if_version: int | None = None,
+        table: bool | None = None,
     ) -> dict[str, Any]:
-        """Give a topic a schema, or a new version of it; `if_version`: only if the current one is that. Raises
-        `TopicNotFound`, `InvalidRequest`, `IncompatibleSchema`, `SchemaChanged`."""
+        """Give a topic a schema, or a new version of it; `if_version`: only if the current one is that; `table`:
+        whether the jobs keep a Delta table of the topic, None: as before. Raises `TopicNotFound`, `InvalidRequest`,
+        `IncompatibleSchema`, `SchemaChanged`."""
         content: dict[str, Any] = {"type": type, "schema": schema}
         content |= {} if if_version is None else {"if_version": if_version}
+        content |= {} if table is None else {"table": table}
         return self._call(schema_routes.PUT_SCHEMA.at(topic), content)
 
     def drop_schema(self, topic: str, if_version: int | None = None) -> None:
