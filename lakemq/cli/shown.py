@@ -53,14 +53,15 @@ def time_of(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1000).astimezone().isoformat(" ", "milliseconds")[:23]
 
 
-def message_table(messages: Iterable[MessageView]) -> Table:
-    """Messages, one a row; why they failed, where some did."""
+def message_table(messages: Iterable[MessageView], with_topic: bool = False) -> Table:
+    """Messages, one a row; why they failed, if some did."""
     shown = list(messages)
     failed = any(message.failure_class or message.failure_text for message in shown)
-    made = table("queue", "offset", "tag", "keys", *(["failed by"] if failed else []), "body", "message id")
+    topic = ["topic"] if with_topic else []
+    made = table(*topic, "queue", "offset", "tag", "keys", *(["failed by"] if failed else []), "body", "message id")
     for message in shown:
         labels = (Text(plain(message.tag or ""), LABEL), Text(plain(" ".join(message.keys)), LABEL))
-        place = (str(message.queue_id), str(message.queue_offset))
+        place = (*([message.topic] if with_topic else []), str(message.queue_id), str(message.queue_offset))
         why = [Text(plain(_why(message)), NOWHERE)] if failed else []
         made.add_row(*place, *labels, *why, Text(body_of(message.body)), Text(message.message_id, NAME))
     return made
