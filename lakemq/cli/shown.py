@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 import orjson
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from lakemq.cli.output import write_line
@@ -20,9 +20,14 @@ NOWHERE, HERE, NAME, LABEL = "red", "green", "cyan", "yellow"
 """Colours: what is behind or missing, what is well, names, what a message is labelled with."""
 
 
-def table(*columns: str, title: str | None = None) -> Table:
+def table(*columns: str | Column, title: str | None = None) -> Table:
     """A table with these headings."""
     return Table(*columns, title=title, header_style="bold", title_style="bold cyan")
+
+
+def whole(heading: str) -> Column:
+    """A column of ids, which are to be copied: in one line each, whatever room is left for the others."""
+    return Column(heading, no_wrap=True, overflow="fold")
 
 
 def name(text: str) -> Text:
@@ -58,7 +63,9 @@ def message_table(messages: Iterable[MessageView], with_topic: bool = False) -> 
     shown = list(messages)
     failed = any(message.failure_class or message.failure_text for message in shown)
     topic = ["topic"] if with_topic else []
-    made = table(*topic, "queue", "offset", "tag", "keys", *(["failed by"] if failed else []), "body", "message id")
+    made = table(
+        *topic, "queue", "offset", "tag", "keys", *(["failed by"] if failed else []), "body", whole("message id")
+    )
     for message in shown:
         labels = (Text(plain(message.tag or ""), LABEL), Text(plain(" ".join(message.keys)), LABEL))
         place = (*([message.topic] if with_topic else []), str(message.queue_id), str(message.queue_offset))
