@@ -21,10 +21,12 @@ from lakemq.client.manage.results import (
     GroupInfo,
     GroupSummary,
     OffsetChange,
+    OpenTransaction,
     QueueLag,
     Redrive,
     RedriveProgress,
     RedriveResult,
+    ScheduledMessage,
     SchemaInfo,
     TopicInfo,
 )
@@ -241,6 +243,20 @@ class Admin:
         """Take a scheduled message back: it is never delivered. Twice is fine. Raises `AlreadyDelivered`,
         `MessageNotFound`, and `InvalidRequest` for a message that isn't scheduled."""
         self._loop.run(self._admin.recall(message_id))
+
+    def scheduled(self, *, topic: str | None = None, broker: str | None = None) -> Iterator[ScheduledMessage]:
+        """Scheduled messages that wait, those of retries included, the soonest first, a page at a time: to any topic,
+        or to this one, as far as you may see them. `recall` takes the id."""
+        return self._loop.iterate(self._admin.scheduled(topic=topic, broker=broker))
+
+    def open_transactions(
+        self, *, producer_group: str | None = None, topic: str | None = None, broker: str | None = None
+    ) -> Iterator[OpenTransaction]:
+        """Transactions that are neither committed nor rolled back, the oldest of each broker first, a page at a time:
+        of any producer group and topic, or of these, as far as you may see them."""
+        return self._loop.iterate(
+            self._admin.open_transactions(producer_group=producer_group, topic=topic, broker=broker)
+        )
 
     def resolve_transactions(
         self, producer_group: str, resolutions: Mapping[str, Resolution]

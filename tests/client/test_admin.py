@@ -16,6 +16,7 @@ from lakemq.client import (
     GroupInUse,
     GroupNotFound,
     InvalidRequest,
+    InvalidTopic,
     MessageNotFound,
     MessageQueue,
     PolicyInfo,
@@ -32,6 +33,7 @@ from lakemq.client import (
     aio,
 )
 from lakemq.client.http import HttpClient
+from lakemq.client.manage import waiting
 from lakemq.client.manage.messages import PAGE
 from lakemq.model.message import Draft
 from lakemq.testing import GatewayProcess
@@ -260,6 +262,43 @@ def test_transactions_are_resolved_in_their_producers_place(gateway: GatewayProc
         assert [message.text() for message in admin.messages(topic)] == ["a"]
         [error] = admin.resolve_transactions(group, {second.transaction_id: Resolution.COMMIT}).values()
         assert isinstance(error, TransactionResolved)
+
+
+def test_what_waits_is_listed_of_all_brokers_page_by_page(
+    two_brokers: Two, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "PAGE", 2)
+    begun: list[str] = []
+    for number, broker in enumerate(two_brokers):
+        with Producer(brokers=broker.url) as producer, HttpClient(broker.url) as http:
+            for hour in (3, 1, 2):
+                producer.send(topic, "x", delay=timedelta(hours=2 * hour + number), keys=[f"{2 * hour + number}"])
+            halves = [Draft(str(at).encode(), tag="half", keys=[str(at)]) for at in range(3)]
+            begun += [each.transaction_id for each in http.begin_transactions(topic, group, halves)]
+    with Admin(brokers=urls(two_brokers)) as admin:
+        scheduled = list(admin.scheduled(topic=topic))
+        assert [each.keys for each in scheduled] == [(str(hour),) for hour in range(2, 8)]
+        assert [each.broker for each in scheduled] == ["broker-a", "broker-b"] * 3
+        assert {(each.topic, each.retry_topic, each.recallable) for each in scheduled} == {(topic, None, True)}
+        assert len(list(admin.scheduled(topic=topic, broker="broker-b"))) == 3
+        admin.recall(scheduled[0].message_id)
+        assert next(admin.scheduled(topic=topic)) == scheduled[1]
+        waits = list(admin.open_transactions(producer_group=group))
+        assert sorted((each.broker, each.keys) for each in waits) == sorted(
+            (name, (str(at),)) for name in ("broker-a", "broker-b") for at in range(3)
+        )
+        assert {(each.topic, each.producer_group, each.tag) for each in waits} == {(topic, group, "half")}
+        assert all(each.next_check_ms is not None and each.checks < each.checks_max for each in waits)
+        assert not {each.half_id for each in waits}.intersection(begun), "their ids are secret"
+        assert list(admin.open_transactions(topic=topic)) == waits
+        assert list(admin.open_transactions(topic=f"{topic}-not")) == []
+        admin.resolve_transactions(group, dict.fromkeys(begun, Resolution.ROLLBACK))
+        while list(admin.open_transactions(producer_group=group)):
+            pass
+        with pytest.raises(InvalidTopic):
+            next(admin.scheduled(topic="a/b"))
+        with pytest.raises(InvalidRequest):
+            next(admin.open_transactions(producer_group=group, broker="broker-c"))
 
 
 def test_sql_without_jobs_is_unreachable(gateway: GatewayProcess) -> None:

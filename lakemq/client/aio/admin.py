@@ -16,6 +16,7 @@ from lakemq.client.manage.schemas import Schemas
 from lakemq.client.manage.statements import run_statement
 from lakemq.client.manage.topics import Topics
 from lakemq.client.manage.users import Users
+from lakemq.client.manage.waiting import Waiting
 from lakemq.client.route_source import RouteSource
 from lakemq.client.routes import Cluster
 
@@ -35,7 +36,7 @@ class AdminOptions(TypedDict, total=False):
     LAKEMQ_TOKEN_FILE names, else that of this machine's administrator, where it is found."""
 
 
-class Admin(Topics, Schemas, Groups, Messages, Redrives, Users):
+class Admin(Topics, Schemas, Groups, Messages, Waiting, Redrives, Users):
     """Looks after topics, groups, messages, dead letters and users, at all brokers together.
 
     It lives on the event loop of its first call. Options: `AdminOptions`. Use it as an async context manager, or

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from lakemq.client.produce.transactions import Resolution
 from lakemq.model.message_queue import MessageQueue
 
 
@@ -180,3 +181,36 @@ class RedriveResult(NamedTuple):
     message_id: str
     status: str
     redriven_message_id: str | None
+
+
+class ScheduledMessage(NamedTuple):
+    """A message that waits for its time, `due_ms`. `retry_topic`: of which topic it is a retry; `topic` is the group's
+    retry topic then, and it can't be recalled. `keys`: the first 20 at most."""
+
+    message_id: str
+    broker: str
+    topic: str
+    retry_topic: str | None
+    due_ms: int
+    born_time_ms: int
+    tag: str | None
+    keys: tuple[str, ...]
+    recallable: bool
+
+
+class OpenTransaction(NamedTuple):
+    """A half message whose transaction is open. `half_id` says which message it is; the transaction's own id is secret,
+    and its producer has it. `checks` of at most `checks_max` were made. `next_check_ms` None: none comes, as its
+    `resolution` was given, and is being carried out. `keys`: the first 20 at most."""
+
+    half_id: str
+    broker: str
+    topic: str
+    producer_group: str
+    born_time_ms: int
+    tag: str | None
+    keys: tuple[str, ...]
+    checks: int
+    checks_max: int
+    next_check_ms: int | None
+    resolution: Resolution | None
