@@ -15,7 +15,7 @@ from lakemq.testing import GatewayProcess
 from tests.console.browser import WAIT_MS, Seen, open_browser
 from tests.console.visitor import ConsoleProcess
 from tests.gateway.http_client import produce, put_topic
-from tests.gateway.routing.asking import wait_until
+from tests.gateway.routing.asking import begin, wait_until
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 LONG = "a-very-long-name-" * 7
@@ -43,6 +43,7 @@ def pages(http: httpx.Client) -> list[str]:
     message = {"body": SCRIPT * 20, "tag": SCRIPT, "keys": [SCRIPT, LONG * 2], "properties": {SCRIPT: "x" * 300}}
     (stored,) = produce(http, LONG, message)
     produce(http, LONG, message | {"delay_ms": 3_600_000})
+    begin(http, LONG, SCRIPT, group=LONG)
     offsets = {"offsets": [{"topic": LONG, "queue_id": 0, "offset": 0}]}
     assert http.put(f"/v1/groups/{LONG}/offsets", json=offsets).status_code == 200
     schema = {"type": "object", "properties": {SCRIPT: {"type": "integer"}, LONG: {"type": "string"}}}

@@ -15,6 +15,7 @@ from lakemq.console.pages import (
     messages,
     overview,
     people,
+    recalls,
     rights,
     schemas,
     search,
@@ -22,6 +23,7 @@ from lakemq.console.pages import (
     sign_in,
     sql,
     topics,
+    transactions,
     waiting,
 )
 from lakemq.console.visit import Visit
@@ -41,6 +43,8 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     *live.ROUTES,
     *sql.ROUTES,
     *waiting.ROUTES,
+    *recalls.ROUTES,
+    *transactions.ROUTES,
     *people.ROUTES,
     *rights.ROUTES,
     *audit.ROUTES,
