@@ -35,6 +35,10 @@ DONE = {
     "policies-added": "The policies are added.",
     "policy-removed": "The policy is removed.",
     "run-asked": "Run requested: it starts within seconds, or when the current run ends.",
+    "committed": "Committed: the message is delivered.",
+    "rolled-back": "Rolled back: nobody gets the message.",
+    "schema-set": "Schema set. SQL has its columns within some seconds.",
+    "schema-dropped": "Schema dropped. The messages are still there.",
     "run-cancelled": "The run is being cancelled.",
 }
 """What a page says of a change that led to it, by the word in its address: nothing else can be put there."""

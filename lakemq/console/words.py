@@ -17,6 +17,8 @@ _STATUS = {
     "message_too_large": 413,
     "group_in_use": 409,
     "not_leader": 409,
+    "schema_changed": 409,
+    "transaction_resolved": 409,
     "refused": 403,
     "internal": 502,
 }
@@ -41,6 +43,8 @@ _WORDS = {
     "store_unwritable": ("The broker takes no messages", "Its disk is full or has failed; the overview says more."),
     "not_leader": ("This broker follows another", "Choose the one that leads."),
     "group_in_use": ("The group has members", "Stop its consumers first, then delete it."),
+    "schema_changed": ("Somebody else was quicker", "Look at the schema again, then decide."),
+    "transaction_resolved": ("It has ended the other way", "The producer, or somebody else, was quicker."),
     "message_too_large": ("That is too large", "The broker's settings say how large a message may be."),
     "internal": ("Something went wrong", "The console's log says what; the broker goes on without it."),
     "page_not_found": ("Page not found", "Use the menu above."),

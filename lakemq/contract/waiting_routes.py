@@ -1,9 +1,9 @@
-"""Routes that list what waits: scheduled messages by when they are due, and open transactions."""
+"""Routes of what waits: scheduled messages by when they are due, and open transactions, which people may end."""
 
 from __future__ import annotations
 
-from lakemq.contract.right import cluster, known
-from lakemq.contract.route import Field, Route
+from lakemq.contract.right import cluster, group, known
+from lakemq.contract.route import Answered, Field, Reads, Route
 from lakemq.model.access import Action
 
 MAX = Field("max", "integer", "at most so many", 100)
@@ -14,8 +14,16 @@ SCHEDULED = Route(
     "/v1/scheduled",
     "routing",
     "Scheduled messages that wait, the soonest first",
-    (_TOPIC, Field("after", "string", "`next_after` of the page before"), MAX),
-    rights=known("of topics on which one has `Sub`, `Get` or `Pub`; retries by the group's right"),
+    (
+        _TOPIC,
+        Field("after", "string", "`next_after` of the page before"),
+        MAX,
+        Field("where", "string", "a predicate in SQL over the columns of `messages`, as `search` takes it"),
+    ),
+    rights=known(
+        "of topics on which one has `Sub`, `Get` or `Pub`; with `where`, which reads bodies, `Sub`; retries by the "
+        "group's right"
+    ),
 )
 SCHEDULED_TIMES = Route(
     "GET",
@@ -42,5 +50,15 @@ TRANSACTIONS = Route(
     ),
     rights=known("those of producer groups and topics on both of which one has `Pub`; all by `Get` on the cluster"),
 )
+RESOLVE_OPEN = Route(
+    "POST",
+    "/v1/producer-groups/{group}/transactions/{half_id}",
+    "transactions",
+    "Commit or roll back an open transaction in the place of its producer",
+    reads=Reads.JSON,
+    differs=Answered.CONFIRMED,
+    rights=group(Action.PUB, by_handler="`Pub` on the half message's topic"),
+    audited=True,
+)
 
-ALL: tuple[Route, ...] = (SCHEDULED, SCHEDULED_TIMES, TRANSACTIONS)
+ALL: tuple[Route, ...] = (SCHEDULED, SCHEDULED_TIMES, TRANSACTIONS, RESOLVE_OPEN)

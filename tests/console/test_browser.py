@@ -15,7 +15,7 @@ from lakemq.testing import GatewayProcess
 from tests.console.browser import WAIT_MS, Seen, open_browser
 from tests.console.visitor import ConsoleProcess
 from tests.gateway.http_client import produce, put_topic
-from tests.gateway.routing.asking import wait_until
+from tests.gateway.routing.asking import begin, wait_until
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 LONG = "a-very-long-name-" * 7
@@ -43,13 +43,17 @@ def pages(http: httpx.Client) -> list[str]:
     message = {"body": SCRIPT * 20, "tag": SCRIPT, "keys": [SCRIPT, LONG * 2], "properties": {SCRIPT: "x" * 300}}
     (stored,) = produce(http, LONG, message)
     produce(http, LONG, message | {"delay_ms": 3_600_000})
+    begin(http, LONG, SCRIPT, group=LONG)
     offsets = {"offsets": [{"topic": LONG, "queue_id": 0, "offset": 0}]}
     assert http.put(f"/v1/groups/{LONG}/offsets", json=offsets).status_code == 200
+    schema = {"type": "object", "properties": {SCRIPT: {"type": "integer"}, LONG: {"type": "string"}}}
+    assert http.put(f"/v1/topics/{LONG}/schema", json={"schema": schema}).status_code == 200
     topic, group, found = f"/topics/{LONG}", f"/groups/{LONG}", f"/messages/{stored['message_id']}"
     return [
         *("/", "/topics", "/new-topic", "/messages", "/send", "/groups", "/jobs", "/people", "/sign-in", "/sql"),
         "/waiting?span=all",
         f"/messages?{urlencode({'topic': LONG, 'tag': SCRIPT, 'text': SCRIPT})}",
+        *(f"{topic}/schema", f"{topic}/schema/new", f"{topic}/schema/drop"),
         *(topic, f"{topic}/edit", f"{topic}/delete", f"{topic}/messages", found, f"/send?again={stored['message_id']}"),
         *(
             group,
@@ -123,6 +127,26 @@ def test_messages_come_as_they_are_sent_and_a_body_is_shown_in_each_form(
     page.locator("[data-copy=curl]").click()
     expect(page.locator("[data-copy=curl]")).to_have_text("Copied")
     assert "curl -sS -X POST" in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_a_schema_is_written_looked_at_and_set(seen: Seen, http: httpx.Client, name: str) -> None:
+    put_topic(http, name)
+    produce(http, name, '{"id": 1, "at": "2026-11-26T10:00:00Z"}')
+    page = seen.page
+    page.set_viewport_size({"width": 360, "height": 640})
+    page.goto(f"/topics/{name}/schema")
+    page.get_by_role("link", name="Infer from messages").click()
+    expect(page.get_by_role("status")).to_contain_text("Proposed from the newest 1 message.")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("region", name="Columns")).to_contain_text("timestamp")
+    assert seen.overflow() == 0
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Schema", exact=True).fill('{"properties": {"id": {"type": "integer"}}}')
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("button", name="Set it").click()
+    expect(page.get_by_role("status")).to_contain_text("Schema set.")
+    page.get_by_role("link", name="Query it").click()
+    expect(page).to_have_url(re.compile(r"/sql#SELECT%20"))
 
 
 def test_a_search_goes_on_while_one_writes(seen: Seen, http: httpx.Client, name: str) -> None:

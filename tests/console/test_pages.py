@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import time
@@ -15,6 +16,7 @@ import pytest
 from lakemq.testing import GatewayProcess
 from tests.console.visitor import ConsoleProcess, Visitor, went_to
 from tests.gateway.http_client import produce, pull_all, put_topic
+from tests.gateway.routing.asking import wait_until
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 STATUS = {"/nothing-here": 404, "/sign-out": 405}
@@ -238,7 +240,33 @@ def test_a_delayed_message_waits(visitor: Visitor, http: httpx.Client, name: str
     page = visitor.get(sent.headers["location"])
     assert "SCHEDULE_TOPIC_XXXX" in page
     assert "To be delivered" in page
+    message_id = sent.headers["location"].removeprefix("/messages/").partition("?")[0]
+    due_ms = http.get(f"/v1/messages/{message_id}").json()["deliver_at_ms"]
+    assert f'"deliver_at_ms": {due_ms}' in unescape(page)
     assert pull_all(http, name) == []
+
+
+def test_what_failed_is_copied_as_it_was_sent(visitor: Visitor, http: httpx.Client, name: str) -> None:
+    put_topic(http, name)
+    produce(http, name, {"body": "x", "delay_ms": 300, "properties": {"region": "eu"}})
+    wanted = {"topic": name, "max": 1, "invisible_ms": 60_000, "wait_ms": 30_000}
+    (out,) = http.post(f"/v1/groups/{name}/receive", json=wanted).json()["messages"]
+    nack = {"receipt": out["receipt"], "delay_level": -1, "reason": "no such product"}
+    http.post(f"/v1/groups/{name}/nacks", json={"messages": [nack]}).raise_for_status()
+    dead = f"/v1/groups/{name}/dead-letters"
+    wait_until(lambda: bool(http.get(dead).json()["dead_letters"]))
+    (letter,) = http.get(dead).json()["dead_letters"]
+    page = unescape(visitor.get(f"/messages/{letter['message_id']}"))
+    command = page.partition('id="curl"')[2].partition("</pre>")[0]
+    assert f"/v1/topics/{name}/messages" in command
+    sent = re.search(r"-d '(.*)'", command)
+    assert sent is not None
+    (message,) = json.loads(sent[1])["messages"]
+    assert abs(message.pop("delay_ms") - 300) < 100
+    assert message == {"body": "x", "body_encoding": "utf-8", "properties": {"region": "eu"}}
+    again = visitor.get("/send", again=letter["message_id"])
+    assert "region=eu</textarea>" in again
+    assert "no such product" not in again
 
 
 def test_a_groups_offsets_move_as_the_preview_said(visitor: Visitor, http: httpx.Client, name: str) -> None:

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from lakemq.console import curl, shown
 from lakemq.console.visit import checked_next
+from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
+from lakemq.model.names import HALF_TOPIC, SCHEDULE_TOPIC
 
 JSONS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -79,6 +81,36 @@ def test_a_command_is_safe_for_a_shell_and_names_no_token() -> None:
     assert '\'{"messages": [{"body": "it\'"\'"\'s $(rm -rf /)", "tag": "`x`"}]}\'' in command
     assert "$LAKEMQ_TOKEN" in command
     assert curl.command("http://h:1", "t", {"body": "x" * (curl.COPIED_MAX + 1)}, with_token=False) == ""
+
+
+def test_a_command_has_what_the_producer_said_and_nothing_that_the_broker_wrote() -> None:
+    properties = {"region": "eu", FAILURE_CLASS: "ValueError", FAILURE_TEXT: "no"}
+    dead = {"topic": "%DLQ%g", "real_topic": "t", "body": "x", "properties": properties, "reconsume_times": 3}
+    numbers = {"ttl_ms": 60_000, "priority": 2, "queue_id": 7, "position": 9, "born_time_ms": 5}
+    assert curl.sent_again(dead | numbers) == {
+        "body": "x",
+        "properties": {"region": "eu"},
+        "ttl_ms": 60_000,
+        "priority": 2,
+    }
+    assert curl.sent_again({"body": "x", "properties": {FAILURE_TEXT: "no"}}) == {"body": "x"}
+
+
+@pytest.mark.parametrize(
+    ("first", "delay"),
+    [
+        ({"topic": SCHEDULE_TOPIC, "store_time_ms": 400, "born_time_ms": 7, "deliver_at_ms": 1_001}, "deliver_at_ms"),
+        ({"topic": SCHEDULE_TOPIC, "store_time_ms": 400, "born_time_ms": 7, "deliver_at_ms": 900}, 500),
+        ({"topic": "t", "store_time_ms": 905, "born_time_ms": 300, "deliver_at_ms": 900}, 600),
+        ({"topic": "t", "store_time_ms": 905, "born_time_ms": 950, "deliver_at_ms": 900}, None),
+        ({"topic": "t", "store_time_ms": 905, "born_time_ms": 950}, None),
+        ({"topic": SCHEDULE_TOPIC, "reconsume_times": 1, "store_time_ms": 1, "deliver_at_ms": 1_001}, None),
+        ({"topic": HALF_TOPIC, "store_time_ms": 1, "deliver_at_ms": 1_001}, None),
+    ],
+)
+def test_a_command_keeps_a_delay_as_it_makes_sense_now(first: dict[str, object], delay: str | int | None) -> None:
+    wanted = {"deliver_at_ms": 1_001} if delay == "deliver_at_ms" else {} if delay is None else {"delay_ms": delay}
+    assert curl.delay_of(first, 1_000) == wanted
 
 
 @pytest.mark.parametrize(

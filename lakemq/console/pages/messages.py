@@ -138,9 +138,17 @@ async def show_message(visit: Visit) -> Response:
         message=shown_one,
         topic=topic,
         body=None if message is None else shown.body_of(message),
-        command=curl.command(visit.broker.address, topic, message, visit.session is not None) if message else "",
+        command="" if message is None else _command(visit, message, topic, history),
         may_send=message is not None and not is_system(topic) and who.may_on_topic(Action.PUB, topic),
     )
+
+
+def _command(visit: Visit, message: dict[str, Any], topic: str, history: dict[str, Any] | None) -> str:
+    """The command that sends it. What a retry leaves out, its first message has."""
+    first, now_ms = (message, 0) if history is None else (history["message"], history["now_ms"])
+    to = topic if history is None else str(history["topic"])
+    delay = curl.delay_of(first, now_ms)
+    return curl.command(visit.broker.address, to, message, visit.session is not None, delay)
 
 
 def _is_half(history: dict[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from lakemq.console.curl import own_properties
 from lakemq.console.visit import Visit
 from lakemq.contract import routes
 from lakemq.model.errors import InvalidRequest, LakemqError, MessageTooLarge
@@ -35,7 +36,7 @@ def _again(message: Mapping[str, Any]) -> dict[str, str]:
     body = str(message.get("body", ""))
     if len(body) > FORM_BODY_MAX:
         raise MessageTooLarge("this body is too large for a form; lakemq produce sends a file")
-    properties: Mapping[str, str] = message.get("properties") or {}
+    properties = own_properties(message)
     return {
         "topic": str(message.get("real_topic") or message["topic"]),
         "body": body,

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from lakemq.console.looks import Pair
+from lakemq.console.pages.schemas import current_of, sql_link
 from lakemq.console.rendering import segment
 from lakemq.console.visit import Visit
 from lakemq.contract import find_routes, routes
@@ -79,6 +80,9 @@ async def show_topic(visit: Visit) -> Response:
         "topic.html",
         topic=topic,
         clients=clients,
+        schema=await current_of(visit, name) if mine else None,
+        sql=sql_link(name),
+        mine=mine,
         row=_row(topic, await _pair(visit)),
         queues=topic["queues"][:QUEUES_SHOWN_MAX],
         more_queues=max(len(topic["queues"]) - QUEUES_SHOWN_MAX, 0),

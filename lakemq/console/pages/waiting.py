@@ -1,4 +1,4 @@
-"""What waits: scheduled messages by when they are due, recalled before that, and open transactions."""
+"""What waits: scheduled messages by when they are due, and open transactions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
+from lakemq.console.pages.transactions import may_end
 from lakemq.console.visit import Visit
-from lakemq.contract import routes, waiting_routes
+from lakemq.contract import waiting_routes
 from lakemq.contract.route import Route
 from lakemq.model.access import Action
 from lakemq.model.errors import InvalidRequest, LakemqError
@@ -16,9 +17,6 @@ from lakemq.model.errors import InvalidRequest, LakemqError
 PAGE_ROWS = 50
 BUCKETS = 48
 LISTED_S = 30.0
-RECALLED_MAX = 50
-"""So many at once: each is a request to the broker."""
-ID_CHARACTERS_MAX = 300
 SPANS = (
     ("1h", "the next hour", 3_600_000),
     ("1d", "the next day", 86_400_000),
@@ -56,7 +54,8 @@ async def show(visit: Visit) -> Response:
         after=after,
         after_half=after_half,
         now_ms=scheduled["now_ms"],
-        recalled_max=RECALLED_MAX,
+        may_match=not topic or (who.may_on_topic(Action.SUB, topic) and who.may_on_topic(Action.PUB, topic)),
+        may_end={each["half_id"] for each in open_ones["transactions"] if may_end(who, each)},
     )
 
 
@@ -113,61 +112,4 @@ def _plot(times: dict[str, Any]) -> str:
     return json.dumps(columns)
 
 
-async def ask_recall(visit: Visit) -> Response:
-    """Which would be recalled: nothing is yet."""
-    who = await visit.who()
-    rows: list[dict[str, Any]] = []
-    for message_id in _chosen(visit):
-        try:
-            message = await visit.broker.get(routes.MESSAGE.at(message_id))
-        except LakemqError as error:
-            if error.code in ("unauthenticated", "unreachable"):
-                raise
-            # Who may recall it need not be one who may read it: the broker says so then.
-            rows.append({"message_id": message_id} | ({} if error.code == "forbidden" else {"problem": error.detail}))
-            continue
-        topic = str(message.get("real_topic") or message["topic"])
-        rows.append({"message_id": message_id, "topic": topic, "message": message})
-        if not who.may_on_topic(Action.PUB, topic):
-            rows[-1]["problem"] = f"You may not: it takes Pub on the topic {topic}."
-    return visit.page("recall.html", rows=rows, count=sum("problem" not in each for each in rows))
-
-
-async def recall(visit: Visit) -> Response:
-    """Recall them, and say of each what became of it."""
-    results: list[tuple[str, str]] = []
-    for message_id in _chosen(visit):
-        try:
-            await visit.broker.ask(routes.RECALL.at(message_id), timeout_s=LISTED_S)
-            results.append((message_id, ""))
-        except LakemqError as error:
-            if error.code == "unauthenticated":
-                raise
-            results.append((message_id, shown_problem(error)))
-    return visit.page("recalled.html", results=results, count=sum(not problem for _, problem in results))
-
-
-def shown_problem(error: LakemqError) -> str:
-    """Why one isn't recalled."""
-    if error.code == "already_delivered":
-        return "It was delivered before."
-    return error.detail
-
-
-def _chosen(visit: Visit) -> list[str]:
-    """The ids that a form has: one in `id`, or those that are ticked, each a field of its own name."""
-    names = [name for name in visit.form if name.startswith("id-")]
-    found = [visit.field("id"), *(name.removeprefix("id-") for name in names)]
-    chosen = [each for each in found if each]
-    if not chosen:
-        raise InvalidRequest("tick the messages that are to be recalled")
-    if len(chosen) > RECALLED_MAX or any(len(each) > ID_CHARACTERS_MAX for each in chosen):
-        raise InvalidRequest(f"{RECALLED_MAX} messages at most are recalled at once")
-    return chosen
-
-
-ROUTES = (
-    ("GET", "/waiting", show),
-    ("POST", "/waiting/recall", ask_recall),
-    ("POST", "/waiting/recalled", recall),
-)
+ROUTES = (("GET", "/waiting", show),)

@@ -3,14 +3,17 @@ view `dead_letters` has it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute
 
+from lakemq.gateway.filter import Filter
 from lakemq.model.columns import COMPUTED, STORED, TIMES
 from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.storage.read.reader import Slice
+from lakemq.storage.read.row_reader import FrameRows
 from lakemq.storage.slices.messages import to_batch
 from lakemq.storage.state.message_ids import MessageIds
 
@@ -50,6 +53,30 @@ def to_rows(part: Slice, ids: MessageIds, columns: frozenset[str]) -> pa.RecordB
     batch = to_batch(part, ids, pa.schema([_LOG[name] for name in sorted(sources)]))
     made = [_column(batch, name, ids.broker, part.count) for name in wanted]
     return pa.RecordBatch.from_arrays(made, names=wanted)
+
+
+def fitting_rows(part: FrameRows, where: Filter, ids: MessageIds) -> frozenset[int]:
+    """The numbers of the rows that satisfy the predicate. For any thread. Raises `InvalidFilter`."""
+    found: list[int] = []
+    for stretch in _stretches(part):
+        mask = where.matches(to_rows(stretch, ids, where.columns))
+        found += [stretch.row + number for number in pc.indices_nonzero(pc.fill_null(mask, False)).to_pylist()]
+    return frozenset(found)
+
+
+def _stretches(part: FrameRows) -> Iterator[Slice]:
+    """The rows as slices, each of rows that follow one another."""
+    begin, count, run = 0, 0, None
+    for number in part.numbers:
+        here = part.run_of(number)
+        if run is not None and run is here and number == begin + count:
+            count += 1
+            continue
+        if run is not None:
+            yield Slice(part.frame, run, begin, count)
+        begin, count, run = number, 1, here
+    if run is not None:
+        yield Slice(part.frame, run, begin, count)
 
 
 def _source(name: str) -> str:

@@ -1,47 +1,76 @@
-"""Routes that list what waits."""
+"""Routes that list what waits, and end an open transaction."""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from functools import cache
-from typing import Annotated, Any
+from functools import cache, partial
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel, ConfigDict
 
 from lakemq.contract import waiting_routes
 from lakemq.contract.limits import NUMBER_MAX
 from lakemq.gateway.access.caller import Caller, caller_of
+from lakemq.gateway.filter import compile_filter
 from lakemq.gateway.http.by_fastapi import serves
+from lakemq.gateway.redrive.columns import fitting_rows
+from lakemq.gateway.routes.find_routes import MESSAGE_COLUMNS, Criterion
 from lakemq.gateway.routes.topics_of_group import sight_of_topics
 from lakemq.gateway.routing.due_list import START, Place
+from lakemq.gateway.routing.transactions import Transactions
 from lakemq.gateway.routing.waiting import SeesHalf, Waiting
 from lakemq.model.access import Action, Kind, Need, Resource, need_of_group, need_of_topic
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group, check_readable
 from lakemq.storage.disk.clock import Clock
+from lakemq.storage.state.message_ids import MessageIds
 from lakemq.web.asgi import client_of
+from lakemq.web.gate import Gate
 
 ROWS_MAX = 500
 BUCKETS_MAX = 500
+ID_MAX = 300
 _AFTER = re.compile(r"(\d{1,16})-(\d{1,18})")
 _SEES_SCHEDULED = (Action.SUB, Action.GET, Action.PUB)
+_READS = (Action.SUB,)
 _PUB = (Action.PUB,)
 _SYSTEM = Need((Action.GET,), Resource(Kind.CLUSTER), guarded=True)
 Count = Annotated[int, Query(alias="max", ge=1, le=ROWS_MAX)]
 TimeMs = Annotated[int | None, Query(ge=0, le=NUMBER_MAX)]
 
 
-def make_router(waiting: Waiting, clock: Clock) -> APIRouter:
+class Ending(BaseModel):
+    """How an open transaction ends."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    resolution: Literal["commit", "rollback"]
+
+
+def make_router(
+    waiting: Waiting, transactions: Transactions, ids: MessageIds, listing: Gate, clock: Clock
+) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter()
 
     @serves(router, waiting_routes.SCHEDULED)
     async def scheduled(  # pyright: ignore[reportUnusedFunction]
-        request: Request, topic: str | None = None, after: str | None = None, count_max: Count = 100
+        request: Request,
+        topic: str | None = None,
+        after: str | None = None,
+        count_max: Count = 100,
+        where: Criterion | None = None,
     ) -> dict[str, Any]:
-        wanted = None if topic is None else check_readable(topic)
-        sees = cache(sight_of_topics(caller_of(request.scope), _SEES_SCHEDULED))
-        page = await waiting.scheduled(_place(after), count_max, wanted, sees, client_of(request.scope))
+        wanted, client = None if topic is None else check_readable(topic), client_of(request.scope)
+        # What a predicate finds tells what is in the messages.
+        sees = cache(sight_of_topics(caller_of(request.scope), _SEES_SCHEDULED if where is None else _READS))
+        fits = None
+        if where is not None:
+            async with listing.place(client):
+                predicate = await asyncio.to_thread(compile_filter, where, MESSAGE_COLUMNS)
+            fits = partial(fitting_rows, where=predicate, ids=ids)
+        page = await waiting.scheduled(_place(after), count_max, wanted, sees, client, fits)
         following = None if page.following is None else f"{page.following.due_ms}-{page.following.position}"
         return {"now_ms": clock.now_ms(), "messages": page.messages, "next_after": following}
 
@@ -57,8 +86,13 @@ def make_router(waiting: Waiting, clock: Clock) -> APIRouter:
         end = None if within_ms is None else min(begin + within_ms, NUMBER_MAX)
         return {"now_ms": now_ms} | await waiting.times(begin, end, buckets, client_of(request.scope))
 
+    _add_transactions(router, waiting, transactions, clock)
+    return router
+
+
+def _add_transactions(router: APIRouter, waiting: Waiting, transactions: Transactions, clock: Clock) -> None:
     @serves(router, waiting_routes.TRANSACTIONS)
-    async def transactions(  # pyright: ignore[reportUnusedFunction]
+    async def open_transactions(  # pyright: ignore[reportUnusedFunction]
         request: Request,
         topic: str | None = None,
         group: str | None = None,
@@ -71,7 +105,15 @@ def make_router(waiting: Waiting, clock: Clock) -> APIRouter:
         page = await waiting.transactions(after, count_max, wanted, of, sees, client_of(request.scope))
         return {"now_ms": clock.now_ms(), "transactions": page.transactions, "next_after": page.following}
 
-    return router
+    @serves(router, waiting_routes.RESOLVE_OPEN)
+    async def resolve_open(  # pyright: ignore[reportUnusedFunction]
+        request: Request, group: str, half_id: Annotated[str, Path(max_length=ID_MAX)], body: Ending
+    ) -> dict[str, Any]:
+        def check(topic: str) -> None:
+            caller_of(request.scope).check(need_of_topic(_PUB, topic), "the half message's topic")
+
+        await transactions.resolve_open(half_id, check_group(group), body.resolution, check)
+        return {"half_id": half_id, "resolution": body.resolution}
 
 
 def _sight_of_halves(caller: Caller) -> SeesHalf:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor, origin_of
@@ -99,6 +99,18 @@ class Transactions:
         (answer,) = await self._resolve_all([(transaction_id, resolution)], group)
         if answer is not None:
             raise answer
+
+    async def resolve_open(self, half_id: str, group: str, resolution: str, check: Callable[[str], None]) -> None:
+        """Take one resolution of an open transaction, by its first half, from who isn't its producer. `check` may
+        refuse that of its topic. Raises `TransactionNotFound`, `MessageNotFound`, and what `resolve` does."""
+        origin = self._executor.ids.position(half_id)
+        half = self._executor.state.transactions.find(origin)
+        part = None if half is None else await self._executor.read_one(half.cause)
+        topic = None if part is None else part.value("real_topic", part.numbers[0])
+        if topic is None:
+            raise TransactionNotFound(f"no open transaction begins with the half message {half_id!r}")
+        check(topic)
+        await self.resolve(self._secret_ids.of(origin), group, resolution)
 
     async def resolve_many(self, resolutions: Sequence[tuple[str, str]], group: str) -> list[Resolved]:
         """Take many, and say of each what became of it. Raises `StoreUnwritable` for all."""

@@ -29,6 +29,8 @@ KEY_CHARACTERS_MAX = 200
 
 Sees = Callable[[str], bool]
 """Whether who asks sees that topic."""
+Fits = Callable[[FrameRows], frozenset[int]]
+"""The numbers of those rows that are wanted; for any thread. May raise `InvalidFilter`."""
 SeesHalf = Callable[[str, str], bool]
 """Whether who asks sees halves of that producer group and topic."""
 
@@ -63,9 +65,10 @@ class Waiting:
             return {"waiting": len(state.delays), **found._asdict()}
 
     async def scheduled(
-        self, after: Place, count_max: int, topic: str | None, sees: Sees, client: Client
+        self, after: Place, count_max: int, topic: str | None, sees: Sees, client: Client, fits: Fits | None = None
     ) -> ScheduledPage:
-        """Those due after that place, of topics that who asks `sees`. Raises `Busy`, `LogDamaged`."""
+        """Those due after that place, of topics that who asks `sees`; with `fits` those alone. Raises `Busy`,
+        `InvalidFilter`, `LogDamaged`."""
         async with self._gate.place(client):
             state = self._executor.state
             found = await asyncio.to_thread(soonest, state.due_times.copy(), state.delays, after)
@@ -73,7 +76,9 @@ class Waiting:
             messages: list[dict[str, Any]] = []
             for batch in batches_of(found.places, BATCH):
                 places = {place.position: place for place in batch}
-                rows = await self._rows(list(places), lambda at, row, places=places: _scheduled(row, places[at], sees))
+                rows = await self._rows(
+                    list(places), lambda at, row, places=places: _scheduled(row, places[at], sees), fits
+                )
                 for place in batch:
                     described = rows.get(place.position)
                     if described and topic in (None, described["topic"]):
@@ -126,13 +131,17 @@ class Waiting:
         }
 
     async def _rows(
-        self, positions: Sequence[int], described: Callable[[int, _Row], dict[str, Any] | None]
+        self,
+        positions: Sequence[int],
+        described: Callable[[int, _Row], dict[str, Any] | None],
+        fits: Fits | None = None,
     ) -> dict[int, dict[str, Any]]:
         """What is `described` of those that can be read, by position: their frames, which may be large, are let go of
         before the next are read. Not read is what damage took."""
         found: dict[int, dict[str, Any]] = {}
         async for part in self._executor.read_all(positions):
-            for number in part.numbers:
+            wanted = part.numbers if fits is None else sorted(await asyncio.to_thread(fits, part))
+            for number in wanted:
                 at = part.frame.meta.first_position + number
                 if (told := described(at, _Row(part, number, self._executor.ids.of(at)))) is not None:
                     found[at] = told

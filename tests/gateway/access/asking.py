@@ -22,6 +22,7 @@ NAMES = {
     "queue_id": "0",
     "message_id": "broker-a-0",
     "transaction_id": "broker-a-0-x",
+    "half_id": "broker-a-0",
     "correlation_id": "none",
     "redrive_id": "broker-a-0",
     "client_id": "c",

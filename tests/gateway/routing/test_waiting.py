@@ -142,3 +142,82 @@ def test_a_user_sees_what_waits_for_topics_of_his_own(waits: GatewayProcess, htt
             assert {each["topic"] for each in listed(user, "/v1/scheduled", "messages")} == {topic}
             assert {each["topic"] for each in listed(user, "/v1/transactions", "transactions")} == transactions
             assert is_problem(user.get("/v1/scheduled/times"), 403, "forbidden")
+
+
+def test_scheduled_messages_are_listed_by_a_predicate_over_all_of_a_message(http: httpx.Client, topic: str) -> None:
+    shapes = [{"tag": "a" if number % 2 else "b", "properties": {"n": str(number)}} for number in range(6)]
+    sent = produce(
+        http,
+        topic,
+        *[{"body": f"body {at}", "delay_ms": HOUR_MS + at} | each for at, each in enumerate(shapes)],
+    )
+    ids = [each["message_id"] for each in sent]
+
+    def found(where: str) -> list[int]:
+        rows = listed(http, "/v1/scheduled", "messages", topic=topic, where=where, max=1)
+        return [ids.index(each["message_id"]) for each in rows]
+
+    assert found("tag = 'a'") == [1, 3, 5]
+    assert found("properties['n'] > 3 OR body LIKE '% 1'") == [1, 4, 5]
+    assert found(f"real_topic = '{topic}' AND deliver_at > timestamp '2026-01-01 00:00:00' AND NOT tag = 'a'") == [
+        0,
+        2,
+        4,
+    ]
+    assert found("tag = 'c'") == []
+    for wrong in ("tag =", "nothing = 1", "x" * 2_001, ""):
+        response = http.get("/v1/scheduled", params={"where": wrong})
+        assert response.status_code == 400, wrong
+        assert response.json()["code"].startswith("invalid_")
+
+
+def test_a_predicate_finds_only_what_one_may_read(waits: GatewayProcess, http: httpx.Client, topic: str) -> None:
+    put_topic(http, topic)
+    produce(http, topic, {"body": "secret", "delay_ms": HOUR_MS})
+    with connect(waits) as admin:
+        sender = make_user(admin, f"{topic}-sender", allow(f"Topic:{topic}", "Pub"))
+        reader = make_user(admin, f"{topic}-reader", allow(f"Topic:{topic}", "Sub"))
+    for token, count in ((sender, 0), (reader, 1)):
+        with ask_as(waits, token) as user:
+            assert len(listed(user, "/v1/scheduled", "messages", topic=topic)) == 1
+            assert len(listed(user, "/v1/scheduled", "messages", topic=topic, where="body = 'secret'")) == count
+
+
+def end(http: httpx.Client, half: str, resolution: str, group: str = "pg") -> httpx.Response:
+    return http.post(f"/v1/producer-groups/{group}/transactions/{half}", json={"resolution": resolution})
+
+
+def test_an_open_transaction_is_ended_by_its_half_once(http: httpx.Client, topic: str) -> None:
+    for resolution, other in (("rollback", "commit"), ("commit", "rollback")):
+        half = half_id(begin(http, topic, resolution)[0])
+        assert is_problem(end(http, half, resolution, "other"), 400, "invalid_request")
+        assert is_problem(end(http, half, "unknown"), 400, "invalid_request")
+        for _ in range(2):
+            assert end(http, half, resolution).json() == {"half_id": half, "resolution": resolution}
+        found = listed(http, "/v1/transactions", "transactions", topic=topic)
+        assert [each["resolution"] for each in found if each["half_id"] == half] == [resolution]
+        assert is_problem(end(http, half, other), 409, "transaction_resolved")
+    (sent,) = produce(http, topic, "no half")
+    assert is_problem(end(http, sent["message_id"], "commit"), 404, "transaction_not_found")
+    assert end(http, "nothing", "commit").status_code in (400, 404)
+
+
+def test_who_may_not_send_as_the_producer_ends_no_transaction(
+    waits: GatewayProcess, http: httpx.Client, topic: str
+) -> None:
+    put_topic(http, topic)
+    (opened,) = begin(http, topic, "half")
+    group, of_topic = allow("Group:pg", "Pub"), allow(f"Topic:{topic}", "Pub")
+    with connect(waits) as admin:
+        tokens = [
+            make_user(admin, f"{topic}-{number}", *policies)
+            for number, policies in enumerate(([group], [of_topic], [group, allow(f"Topic:{topic}", "Sub", "Get")]))
+        ]
+        both = make_user(admin, f"{topic}-both", group, of_topic)
+    for token in tokens:
+        with ask_as(waits, token) as user:
+            assert is_problem(end(user, half_id(opened), "commit"), 403, "forbidden")
+    (found,) = listed(http, "/v1/transactions", "transactions", topic=topic)
+    assert found["resolution"] is None
+    with ask_as(waits, both) as user:
+        assert end(user, half_id(opened), "commit").status_code == 200
