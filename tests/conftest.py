@@ -19,6 +19,7 @@ from lakemq.testing.object_store import ObjectStore
 from tests.etcd_server import EtcdServer, find_etcd
 from tests.objects.stores import lake_in
 from tests.ports import Ports, own_ports
+from tests.quick_spark import INTERPRETED
 from tests.reliability.fork_server import LazyForks
 
 if TYPE_CHECKING:
@@ -45,17 +46,17 @@ WITH_SPARK = ("tests/jobs/", "tests/gateway/filter/test_as_in_spark.py", "tests/
 WITHOUT_SESSION = tuple(
     f"tests/jobs/{name}.py"
     for name in (
+        *(f"lake/test_{name}" for name in ("batch_gate", "lake_checkpoints", "replaced_log")),
+        *(f"maintenance/test_{name}" for name in ("bundle", "clock", "cron", "cuts", "holes", "requests", "runs")),
         *(
-            "lake/test_batch_gate",
-            "lake/test_replaced_log",
-            "process/test_run",
-            "routing/test_sender",
-            "sink/test_sink_parts",
+            f"process/test_{name}"
+            for name in ("board", "log_levels", "refused_token", "run", "store_away", "told_schemas")
         ),
-        *(f"maintenance/test_{name}" for name in ("bundle", "clock", "cron", "holes", "requests", "runs")),
-        *(f"session/test_{name}" for name in ("cluster_conf", "discovery", "guard", "java", "token_file")),
+        *(f"replay/test_{name}" for name in ("ended_sinks", "plan")),
+        *("routing/test_sender", "served/test_in_short", "sink/test_sink_parts"),
+        *(f"session/test_{name}" for name in ("cluster_conf", "discovery", "guard", "jars", "java", "token_file")),
         *(f"source/test_source_{name}" for name in ("columns", "frames", "options", "plan")),
-        *("sql/test_connect_client", "sql/test_connect_session"),
+        *(f"sql/test_{name}" for name in ("connect_client", "connect_session", "variant")),
     )
 )
 """But for these, which any process may have: the one with the session ends last."""
@@ -177,13 +178,11 @@ def s3a() -> None:
 
 
 FEW_ROWS = {
-    # All processes share two cores: a collector with threads of its own costs more than it saves.
-    "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC",
-    # Tests have few rows in many plans: to write Java for each plan and compile it is a sixth of their processor time.
-    # What starts processes of its own (jobs, kills, demos, notebooks) runs as all users' does.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
+    # All processes share two cores: a collector with threads of its own costs more than it saves. Every plan makes much
+    # that is soon garbage, and a session of a thousand tests keeps much: with the rooms that Java chooses by itself it
+    # collected for a tenth of its processor time.
+    "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC -Xms1536m -Xmn512m -XX:MetaspaceSize=300m",
+    **INTERPRETED,
 }
 
 
@@ -197,7 +196,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, object_store: ObjectStore) -
     conf = {"spark.sql.warehouse.dir": str(warehouse), **FEW_ROWS}
     # One on a disk goes by its own path all the same.
     lake = lake_in(object_store, "s3://any/lake", warehouse) if has_s3a() else Lake(dir=warehouse / "lake")
-    settings = Settings(spark=Spark(conf=conf, driver_memory="1g"), sql=Sql(port=0), lake=lake)
+    settings = Settings(spark=Spark(conf=conf, driver_memory="1536m"), sql=Sql(port=0), lake=lake)
     session = start_session(settings, "lakemq tests", short_lived=True, server=True)
     yield session
     session.stop()

@@ -10,7 +10,8 @@ from typing import Annotated, Any, cast
 import orjson
 import typer
 
-from lakemq.cli.brokers import ask_each, connect_all, said_of
+from lakemq.cli.brokers import ask_each, said_of
+from lakemq.cli.open_brokers import connect_with_warning
 from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import note, write_line
 from lakemq.cli.user import NOT_THERE, Name, show_policies
@@ -36,7 +37,7 @@ def list_policies(
     lakemq acl list ann
     lakemq acl list ann --nameservers http://127.0.0.1:9876
     """
-    with connect_all(context, broker, nameservers) as brokers:
+    with connect_with_warning(context, broker, nameservers) as brokers:
         found = ask_each(brokers, lambda client: client.users.policies(user), NOT_THERE)
     for name, policies in found.items():
         if not as_json:
@@ -133,7 +134,7 @@ def check(
     lakemq acl check ann Pub Topic:orders --from 10.0.0.7
     lakemq acl check ann Pub Topic:orders --nameservers http://127.0.0.1:9876
     """
-    with connect_all(context, broker, nameservers) as brokers:
+    with connect_with_warning(context, broker, nameservers) as brokers:
         found = ask_each(brokers, lambda client: client.users.may(user, action, resource, source), ())
     for name, (allowed, by) in found.items():
         if as_json:
@@ -153,7 +154,7 @@ def _change(
 ) -> None:
     """Change the policies at each broker: what each has is read first, all of them, so that nothing is changed where
     one refuses."""
-    with connect_all(context, broker, nameservers) as brokers:
+    with connect_with_warning(context, broker, nameservers) as brokers:
         before = ask_each(brokers, lambda client: client.users.policies(user), ())
         after = {id(client): change(before[name]) for name, client in brokers}
         done = ask_each(brokers, lambda client: client.users.put_policies(user, after[id(client)]), ())

@@ -100,7 +100,9 @@ def _letters(client: HttpClient, group: str, wanted: dict[str, Any], count_max: 
 
 
 def _table(found: dict[str, tuple[list[DeadLetter], bool]]) -> Table:
-    made = shown.table("failed", "state", *said_of(*found), "topic", "keys", "tries", "failed by", "message id")
+    made = shown.table(
+        *("failed", "state", *said_of(*found), "topic", "keys", "tries", "failed by"), shown.whole("message id")
+    )
     for name, (letters, _) in found.items():
         for each in letters:
             failed = "" if each.failed_ms is None else shown.time_of(each.failed_ms)
@@ -226,7 +228,9 @@ def watch(
         for each in results:
             write_line(orjson.dumps(each).decode())
         return
-    made = shown.table("dead letter", "status", "sent again as", title=f"{done['group']}: {done['state']}")
+    made = shown.table(
+        shown.whole("dead letter"), "status", shown.whole("sent again as"), title=f"{done['group']}: {done['state']}"
+    )
     for each in results:
         status = Text(each["status"], shown.NOWHERE if each["status"] == "failed" else shown.HERE)
         made.add_row(shown.name(each["message_id"]), status, each.get("redriven_message_id", ""))

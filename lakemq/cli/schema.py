@@ -17,6 +17,7 @@ from lakemq.cli.output import note, stdout, write_line
 from lakemq.cli.spread import Name
 from lakemq.model.errors import InvalidRequest, SchemaNotFound, TopicNotFound
 from lakemq.model.schema_kinds import BODIES_MAX, JSON_SCHEMA, TYPES, last_of_each
+from lakemq.model.topic_table import table_name
 
 if TYPE_CHECKING:
     from lakemq.client.http import HttpClient
@@ -55,6 +56,8 @@ def show(
         for each in said["columns"]:
             table.add_row(each["name"], each["type"])
         stdout().print(table)
+        if said.get("table"):
+            note(f"the jobs keep a Delta table of it: {table_name(topic)}")
         if said["ignored"]:
             note(f"not held by columns, so not checked: {', '.join(said['ignored'])}")
 
@@ -66,6 +69,10 @@ def set_schema(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The schema; -: stdin.")],
     type: Annotated[str, typer.Option("--type", metavar="|".join(TYPES), help="What the schema is.")] = JSON_SCHEMA,
     if_version: IfVersion = None,
+    table: Annotated[
+        bool | None,
+        typer.Option("--table/--no-table", help="Have the jobs keep a Delta table of the topic.", show_default=False),
+    ] = None,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
@@ -77,6 +84,7 @@ def set_schema(
     lakemq topic schema set invoices invoice.schema.json
     lakemq topic schema set invoices - --if-version 1 < invoice.schema.json
     lakemq topic schema set readings reading.avsc --type avro
+    lakemq topic schema set invoices invoice.schema.json --table
     lakemq topic schema set invoices invoice.schema.json --nameservers http://127.0.0.1:9876
     """
     try:
@@ -84,9 +92,10 @@ def set_schema(
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"can't read {file}: {error}") from None
     with connect_all(context, broker, nameservers) as brokers:
-        done = ask_each(brokers, lambda client: client.set_schema(topic, text, type, if_version))
+        done = ask_each(brokers, lambda client: client.set_schema(topic, text, type, if_version, table))
     for name, said in done.items():
-        note(f"topic {topic} has version {said['version']} of its schema{name and f' at {name}'}")
+        keeps = ", and a Delta table" if said.get("table") else ""
+        note(f"topic {topic} has version {said['version']} of its schema{keeps}{name and f' at {name}'}")
 
 
 @app.command()
@@ -118,6 +127,9 @@ def infer(
     found = infer_schema(bodies)
     write_line(json.dumps(found.schema, indent=2, ensure_ascii=False))
     note(f"of {found.bodies} messages, {found.others} of which are no objects of JSON")
+    if found.decimals:
+        shown = ", ".join(map(repr, found.decimals[:20]))
+        note(f"DECIMAL by multipleOf, as no number has more than 4 decimals: {shown}. Where one may come, take it out")
     if found.left_out:
         note(f"left out, as they can't be columns: {', '.join(map(repr, found.left_out[:20]))}")
 

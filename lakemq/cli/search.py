@@ -1,10 +1,13 @@
-"""Looking for messages of a topic: by the broker's index of keys, or queue by queue."""
+"""Looking for messages: by the broker's index of keys, of one topic or of all, or queue by queue."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
+
+from lakemq.cli.waiting import Waiting, find_waiting
+from lakemq.model.errors import Forbidden, TopicNotFound
 
 if TYPE_CHECKING:
     from lakemq.client import MessageView
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
 PULL_MAX = 1_000
 BY_KEY_MAX = 1_000
 """So many messages the gateway's index answers at a time."""
+TOPICS_MAX = 1_000
+"""A search of all topics stops after so many of a broker."""
 
 
 class SearchQuery(NamedTuple):
@@ -33,10 +38,13 @@ class SearchQuery(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Messages, newest first. `complete`: all was looked at, else there may be older ones."""
+    """Messages, newest first. `complete`: all was looked at, else there may be older ones. `waiting`: messages with the
+    key that no group gets yet. `notes`: what was not searched."""
 
     messages: list[MessageView]
     complete: bool
+    waiting: tuple[Waiting, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def search(client: HttpClient, topic: str, wanted: SearchQuery) -> Found:
@@ -50,12 +58,65 @@ def search(client: HttpClient, topic: str, wanted: SearchQuery) -> Found:
     return Found(found[: wanted.count_max], complete=True)
 
 
+def search_by_key(client: HttpClient, topic: str | None, wanted: SearchQuery) -> Found:
+    """Messages with the key, of one topic or of all that the user may list and read; those that wait too, unless the
+    search has a filter or a time."""
+    found = _search_topics(client, wanted) if topic is None else search(client, topic, wanted)
+    if wanted.key is None or wanted.filters or wanted.begin_ms is not None or wanted.end_ms is not None:
+        return found
+    waiting = find_waiting(client, topic, wanted.key)
+    notes = () if waiting.complete else ("not all waiting messages were looked at: there are too many",)
+    return found._replace(waiting=tuple(waiting.found), notes=(*found.notes, *notes))
+
+
+def _search_topics(client: HttpClient, wanted: SearchQuery) -> Found:
+    messages: list[MessageView] = []
+    complete, refused, searched = True, 0, 0
+    for topic in _topics(client):
+        if searched + refused == TOPICS_MAX:
+            note = f"the search stopped after {TOPICS_MAX:,} topics, before {topic}: name a topic to search it"
+            return Found(messages, complete, notes=(note, *_refused(refused)))
+        try:
+            found = search(client, topic, wanted)
+        except Forbidden:
+            refused += 1
+        except TopicNotFound:  # deleted meanwhile
+            continue
+        else:
+            searched += 1
+            complete = complete and found.complete
+            messages = newest([*messages, *found.messages], wanted.count_max)
+    return Found(messages, complete, notes=_refused(refused))
+
+
+def _topics(client: HttpClient) -> Iterator[str]:
+    after: str | None = None
+    while True:
+        page = client.topics_page(after)
+        yield from (each["topic"] for each in page["topics"])
+        after = page["next_after"]
+        if after is None:
+            return
+
+
+def _refused(topics: int) -> tuple[str, ...]:
+    return (f"{topics:,} topics were not searched: this user may not read them",) if topics else ()
+
+
+def newest(messages: list[MessageView], count_max: int) -> list[MessageView]:
+    """So many of them, newest first."""
+    return sorted(messages, key=lambda message: message.store_time_ms, reverse=True)[:count_max]
+
+
 def together(found: Mapping[str, Found], wanted: SearchQuery) -> Found:
     """What several brokers found: of all of it the newest."""
     messages = [message for each in found.values() for message in each.messages]
-    if len(found) > 1:
-        messages.sort(key=lambda message: message.store_time_ms, reverse=True)
-    return Found(messages[: wanted.count_max], all(each.complete for each in found.values()))
+    return Found(
+        newest(messages, wanted.count_max) if len(found) > 1 else messages[: wanted.count_max],
+        all(each.complete for each in found.values()),
+        tuple(waiting for each in found.values() for waiting in each.waiting),
+        tuple(dict.fromkeys(note for each in found.values() for note in each.notes)),
+    )
 
 
 def _search_key(client: HttpClient, topic: str, key: str, wanted: SearchQuery) -> Found:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 import orjson
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from lakemq.cli.output import write_line
@@ -20,9 +20,14 @@ NOWHERE, HERE, NAME, LABEL = "red", "green", "cyan", "yellow"
 """Colours: what is behind or missing, what is well, names, what a message is labelled with."""
 
 
-def table(*columns: str, title: str | None = None) -> Table:
+def table(*columns: str | Column, title: str | None = None) -> Table:
     """A table with these headings."""
     return Table(*columns, title=title, header_style="bold", title_style="bold cyan")
+
+
+def whole(heading: str) -> Column:
+    """A column of ids, which are to be copied: in one line each, whatever room is left for the others."""
+    return Column(heading, no_wrap=True, overflow="fold")
 
 
 def name(text: str) -> Text:
@@ -53,14 +58,17 @@ def time_of(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1000).astimezone().isoformat(" ", "milliseconds")[:23]
 
 
-def message_table(messages: Iterable[MessageView]) -> Table:
-    """Messages, one a row; why they failed, where some did."""
+def message_table(messages: Iterable[MessageView], with_topic: bool = False) -> Table:
+    """Messages, one a row; why they failed, if some did."""
     shown = list(messages)
     failed = any(message.failure_class or message.failure_text for message in shown)
-    made = table("queue", "offset", "tag", "keys", *(["failed by"] if failed else []), "body", "message id")
+    topic = ["topic"] if with_topic else []
+    made = table(
+        *topic, "queue", "offset", "tag", "keys", *(["failed by"] if failed else []), "body", whole("message id")
+    )
     for message in shown:
         labels = (Text(plain(message.tag or ""), LABEL), Text(plain(" ".join(message.keys)), LABEL))
-        place = (str(message.queue_id), str(message.queue_offset))
+        place = (*([message.topic] if with_topic else []), str(message.queue_id), str(message.queue_offset))
         why = [Text(plain(_why(message)), NOWHERE)] if failed else []
         made.add_row(*place, *labels, *why, Text(body_of(message.body)), Text(message.message_id, NAME))
     return made

@@ -24,6 +24,8 @@ from lakemq.cli.supervisor import (
     stop_requests,
 )
 from lakemq.model.errors import LakemqError, SettingsError
+from lakemq.wire.credentials import files_as_environment
+from lakemq.wire.found_token import FILE_NAME
 
 if TYPE_CHECKING:
     from lakemq.settings import Settings
@@ -84,7 +86,10 @@ def _run(settings: Settings, leading: list[str], stop: Event) -> None:
     gateway = Restarted("gateway", lambda: start_child([*leading, *gateway_arguments(settings, port)]), note)
     jobs = Restarted(
         "jobs",
-        lambda: start_child([*leading, "jobs", "--broker", url, "--lake", str(settings.lake.dir)]),
+        lambda: start_child(
+            [*leading, "jobs", "--broker", url, "--lake", str(settings.lake.dir)],
+            environment=_found_token(settings, url),
+        ),
         note,
     )
     console = _console(settings, leading, url)
@@ -110,6 +115,12 @@ def _run(settings: Settings, leading: list[str], stop: Event) -> None:
             console.stop(CONSOLE_GRACE_S)
         jobs.stop(JOBS_GRACE_S)
         gateway.stop(GATEWAY_GRACE_S + settings.gateway.drain_ms / 1000)
+
+
+def _found_token(settings: Settings, url: str) -> dict[str, str]:
+    """By which the jobs know the administrator's token before they ask for anything."""
+    file = settings.auth.admin_token_file or settings.storage.data_dir / FILE_NAME
+    return files_as_environment({url: str(file.absolute())})
 
 
 def _console(settings: Settings, leading: list[str], url: str) -> Restarted | None:

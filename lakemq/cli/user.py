@@ -14,6 +14,7 @@ import typer
 from lakemq.cli import shown
 from lakemq.cli.brokers import Named, ask_each, connect_all, said_of
 from lakemq.cli.delay import milliseconds
+from lakemq.cli.open_brokers import connect_with_warning
 from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import note, stdout, write_line
 from lakemq.model.errors import LakemqError, TokenNotFound, Unauthenticated, UserNotFound
@@ -90,7 +91,7 @@ def put(
     """
     given = {"requests_per_s": requests_per_s, "bytes_per_s": bytes_per_s, "connections": connections}
     quotas = {name: _quota(name, text) for name, text in given.items() if text is not None}
-    with connect_all(context, broker, nameservers) as brokers:
+    with connect_with_warning(context, broker, nameservers) as brokers:
         made = ask_each(brokers, lambda client: client.users.put(user, type_, status, quotas), ())
     for name, answer in made.items():
         note(f"user {user} is {answer['type']} and {answer['status']}{name and f' at {name}'}{_quotas(answer)}")
@@ -184,7 +185,7 @@ def add_token(
     """
     expires_ms = None if expires is None else SystemClock().now_ms() + milliseconds(expires, "--expires")
     token = make_token(os.urandom(ID_BYTES + SECRET_BYTES)) if file is None else _read_token(file)
-    with connect_all(context, broker, nameservers) as brokers:
+    with connect_with_warning(context, broker, nameservers) as brokers:
         if file is None:
             _give(brokers, user, token, expires_ms)
             write_line(token.text)

@@ -138,15 +138,18 @@ class Admin:
         *,
         type: str = "json",
         if_version: int | None = None,
+        table: bool | None = None,
         broker: str | None = None,
     ) -> SchemaInfo:
         """Give a topic a schema, or a new version of it, at each broker that has the topic. The same as the current one
         changes nothing.
 
         `schema`: as JSON or its text. `type`: `json` (JSON Schema) or `avro`. `if_version`: only if the current version
-        is that one; 0: there is none. Raises `TopicNotFound`, `InvalidRequest`, `IncompatibleSchema`, `SchemaChanged`.
+        is that one; 0: there is none. `table`: whether the jobs keep a Delta table of the topic; None: as before.
+        Raises `TopicNotFound`, `InvalidRequest`, `IncompatibleSchema`, `SchemaChanged`.
         """
-        return self._loop.run(self._admin.set_schema(topic, schema, type=type, if_version=if_version, broker=broker))
+        said: dict[str, Any] = {"type": type, "if_version": if_version, "table": table, "broker": broker}
+        return self._loop.run(self._admin.set_schema(topic, schema, **said))
 
     def drop_schema(self, topic: str, *, if_version: int | None = None, broker: str | None = None) -> None:
         """Drop a topic's schema, with all its versions: the topic is no table of SQL any more. Raises `TopicNotFound`,

@@ -8,7 +8,14 @@ from typing import Any
 
 from lakemq.client.dead_letter import DeadLetterPage, DeadLetterState, asked
 from lakemq.client.results import RedriveStarted
-from lakemq.contract import client_routes, dead_letter_routes, routes, schema_routes
+from lakemq.contract import (
+    client_routes,
+    dead_letter_routes,
+    find_routes,
+    routes,
+    schema_routes,
+    waiting_routes,
+)
 from lakemq.contract.route import Target
 
 
@@ -67,20 +74,51 @@ class OperatorRequests(ABC):
             target = client_routes.PRODUCER_CLIENTS.at(producer_group)
         return self._call(target, None)["clients"]
 
+    def history(self, message_id: str, after: str = "") -> dict[str, Any]:
+        """A page of what happened to a message; `after`: the `next_after` of the page before. Raises
+        `MessageNotFound`."""
+        return self._call(find_routes.HISTORY.at(message_id), None, {"after": after} if after else None)
+
+    def scheduled(self, topic: str | None, after: str | None = None, count_max: int = 100) -> dict[str, Any]:
+        """Scheduled messages of a topic, or of all, that wait, the soonest first; `after`: the `next_after` of the page
+        before."""
+        return self._call(waiting_routes.SCHEDULED.at(), None, _page(count_max, after, topic))
+
+    def transactions(self, topic: str | None, after: int | None = None, count_max: int = 100) -> dict[str, Any]:
+        """Open transactions of a topic, or of all, the oldest first; `after` as in `scheduled`."""
+        return self._call(waiting_routes.TRANSACTIONS.at(), None, _page(count_max, after, topic))
+
+    def topics_page(self, after: str | None = None, count_max: int = 500) -> dict[str, Any]:
+        """Topics that the user may list, by name; `after`: the `next_after` of the page before."""
+        params: dict[str, str | int] = {"limit": count_max}
+        return self._call(routes.TOPICS.at(), None, params | ({} if after is None else {"after": after}))
+
     def schema(self, topic: str, version: int | None = None) -> dict[str, Any]:
         """A topic's schema: the current version, or that one. Raises `TopicNotFound`, `SchemaNotFound`."""
         return self._call(schema_routes.SCHEMA.at(topic), None, None if version is None else {"version": version})
 
     def set_schema(
-        self, topic: str, schema: Mapping[str, Any] | str, type: str = "json", if_version: int | None = None
+        self,
+        topic: str,
+        schema: Mapping[str, Any] | str,
+        type: str = "json",
+        if_version: int | None = None,
+        table: bool | None = None,
     ) -> dict[str, Any]:
-        """Give a topic a schema, or a new version of it; `if_version`: only if the current one is that. Raises
-        `TopicNotFound`, `InvalidRequest`, `IncompatibleSchema`, `SchemaChanged`."""
+        """Give a topic a schema, or a new version of it; `if_version`: only if the current one is that; `table`:
+        whether the jobs keep a Delta table of the topic, None: as before. Raises `TopicNotFound`, `InvalidRequest`,
+        `IncompatibleSchema`, `SchemaChanged`."""
         content: dict[str, Any] = {"type": type, "schema": schema}
         content |= {} if if_version is None else {"if_version": if_version}
+        content |= {} if table is None else {"table": table}
         return self._call(schema_routes.PUT_SCHEMA.at(topic), content)
 
     def drop_schema(self, topic: str, if_version: int | None = None) -> None:
         """Drop a topic's schema, with all its versions. Raises `TopicNotFound`, `SchemaNotFound`, `SchemaChanged`."""
         params = None if if_version is None else {"if_version": if_version}
         self._call(schema_routes.DELETE_SCHEMA.at(topic), None, params)
+
+
+def _page(count_max: int, after: str | int | None, topic: str | None) -> dict[str, str | int]:
+    said = {"max": count_max, "after": after, "topic": topic}
+    return {name: value for name, value in said.items() if value is not None}

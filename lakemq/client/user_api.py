@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from lakemq.contract import sql_routes
 from lakemq.contract import user_routes as routes
 from lakemq.contract.route import Target
 
@@ -80,6 +81,11 @@ class UserApi:
     def put_policies(self, user: str, policies: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Have these be all of the user's policies; as they are kept."""
         return self._call(routes.PUT_POLICIES.at(user), {"policies": list(policies)})["policies"]
+
+    def token_required(self) -> bool:
+        """Whether the broker asks everyone for a token (`auth.required`). One of an earlier version, which doesn't say,
+        counts as if it did."""
+        return bool(self._call(sql_routes.OWN_ACCESS.at(), None).get("token_required", True))
 
     def may(self, user: str, action: str, resource: str, source: str | None = None) -> tuple[bool, str]:
         """Whether the user may do that, from that address, and what says so."""

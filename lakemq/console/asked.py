@@ -28,9 +28,11 @@ Params = Mapping[str, str | int]
 
 
 class Who(NamedTuple):
-    """Whom a broker takes this user for. `user` None: it is asked without a token, and says no to nobody known."""
+    """Whom a broker takes this user for. `user` None: it is asked without a token, and says no to nobody known.
+    `token_required`: it asks everyone for a token."""
 
     user: User | None
+    token_required: bool = True
 
     def may(self, action: Action, resource: Resource) -> bool:
         """Whether a page offers it."""
@@ -162,12 +164,13 @@ class Asked:
 def _who(answer: Mapping[str, Any]) -> Who:
     """Raises `InvalidRequest` where that is no broker's answer."""
     try:
+        required = bool(answer.get("token_required", True))  # an earlier version doesn't say
         if answer["user"] is None:
-            return Who(None)
+            return Who(None, required)
         # A name such as admin.token is no user's, and the administrator's all the same.
         user = parse_user(
             "user", {"type": answer["type"], "status": answer["status"]}, map(parse_policy, answer["policies"])
         )
-        return Who(User(str(answer["user"]), user.type, user.status, user.policies))
+        return Who(User(str(answer["user"]), user.type, user.status, user.policies), required)
     except (KeyError, TypeError):
         raise InvalidRequest("that is no answer of a lakemq broker") from None

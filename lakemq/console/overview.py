@@ -73,6 +73,7 @@ class GroupRow(NamedTuple):
     oldest_s: Number
     members: Number
     dead: Number
+    paused: Number = None
 
 
 class WaitRow(NamedTuple):
@@ -174,6 +175,7 @@ def _groups(look: Look) -> Iterator[GroupRow]:
             look.one("lakemq_group_oldest_unconsumed_seconds", name),
             look.one("lakemq_group_members", name),
             look.one("lakemq_group_dead_letters_open", name),
+            look.one("lakemq_group_paused", name),
         )
 
 
@@ -286,7 +288,12 @@ def _stuck_groups(look: Look) -> Iterator[Problem]:
     for row in _groups(look):
         if row.group == OTHER:
             continue
-        if row.lag and not row.members and (row.oldest_s or 0) > 60:
+        if row.lag and row.paused:
+            text = f"Group {row.group} is paused, and has a lag of {count(row.lag)}."
+            yield Problem(
+                look.name, text, "Resume it on its page when its work is to continue.", f"/groups/{row.group}"
+            )
+        elif row.lag and not row.members and (row.oldest_s or 0) > 60:
             text = f"Group {row.group} has no consumers, and a lag of {count(row.lag)}."
             yield Problem(
                 look.name, text, "Start its consumers, or delete the group if it isn't needed.", f"/groups/{row.group}"

@@ -11,22 +11,31 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-Number = float | None
-"""None: nobody knows."""
-NOT_KNOWN = "–"
+from lakemq.model.written import NOT_KNOWN, Number, count, moment
+
+__all__ = (
+    "NOT_KNOWN",
+    "Number",
+    "body_bytes",
+    "body_of",
+    "count",
+    "duration",
+    "duration_ms",
+    "hex_of",
+    "moment",
+    "parse_moment",
+    "preview",
+    "rate",
+    "share",
+    "size",
+)
+
 BODY_SHOWN_MAX = 64 * 1024
 """Bytes of a body that a page shows."""
 PREVIEW_MAX = 160
 _HEX_LINE = 16
 _DEPTH_SHOWN_MAX = 64
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
-_LAST_MS = 253_402_300_799_999
-"""The last one that a date can say."""
-
-
-def count(number: Number) -> str:
-    """Such as 12,345."""
-    return NOT_KNOWN if number is None or not math.isfinite(number) else f"{number:,.0f}"
 
 
 def rate(number: Number) -> str:
@@ -67,13 +76,6 @@ def duration(seconds: Number) -> str:
 def duration_ms(ms: Number) -> str:
     """So of ms."""
     return NOT_KNOWN if ms is None else duration(ms / 1000)
-
-
-def moment(ms: Number) -> str:
-    """A time since the epoch, in UTC."""
-    if ms is None or not 0 <= ms <= _LAST_MS:
-        return NOT_KNOWN
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S}.{int(ms) % 1000:03d}"
 
 
 def parse_moment(text: str) -> int | None:

@@ -148,6 +148,9 @@ GROUPS = (
     _gauge("locks", "Queues that are locked."),
     _gauge("group_members", "Members of the group.", *GROUP),
     _gauge(
+        "group_paused", "1 if the group is paused: it gets no messages. Of the others together, how many are.", *GROUP
+    ),
+    _gauge(
         "group_lag_messages",
         "Messages of its topics and of its retries that the group has yet to finish; none are known where members keep"
         " offsets themselves (broadcasting).",

@@ -19,7 +19,7 @@ from lakemq.contract.schema_routes import SCHEMAS
 from lakemq.jobs.errors import BrokerUnavailable, InvalidOption
 from lakemq.model.errors import LakemqError, LogDamaged, LogReplaced, NotLeader, Unauthenticated
 from lakemq.model.names import may_follow
-from lakemq.model.schema import SchemaVersion
+from lakemq.model.schema import SchemaVersion, TopicSchemas
 from lakemq.model.token import parse_token
 from lakemq.storage.log.dropped import Range
 from lakemq.wire.connections import Answer, Connections, NoAnswer
@@ -171,14 +171,19 @@ class LogClient:
 
     def schemas(self, topic: str | None = None) -> dict[str, tuple[SchemaVersion, ...]]:
         """By topic, all versions of its schema, oldest first; of topics that have one, or of that one alone."""
+        return {name: each.versions for name, each in self.topic_schemas(topic).items()}
+
+    def topic_schemas(self, topic: str | None = None) -> dict[str, TopicSchemas]:
+        """The same, with what else is said of them."""
         names = SchemaVersion._fields
-        return {
-            each["topic"]: tuple(
+        found: dict[str, TopicSchemas] = {}
+        for each in self.ask(SCHEMAS.at(), {} if topic is None else {"topic": topic})["schemas"]:
+            versions = tuple(
                 SchemaVersion(**{name: version["schema" if name == "text" else name] for name in names})
                 for version in each["versions"]
             )
-            for each in self.ask(SCHEMAS.at(), {} if topic is None else {"topic": topic})["schemas"]
-        }
+            found[each["topic"]] = TopicSchemas(versions, versions[-1].version, each.get("table", False))
+        return found
 
     def queue_ends(self, topic: str) -> dict[int, tuple[int, int]]:
         """By queue, the first offset that is in the log still, and its end."""

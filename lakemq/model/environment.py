@@ -24,7 +24,10 @@ TOKEN = "LAKEMQ_TOKEN"  # noqa: S105  (a name)
 """The token by which clients, commands and jobs say who they are."""
 TOKEN_FILE = "LAKEMQ_TOKEN_FILE"  # noqa: S105
 """The file that has it, where the name above has none."""
-OTHERS = (BROKER, NAMESERVERS, NOTEBOOK, CHECKPOINT, TOKEN, TOKEN_FILE)
+FOUND_TOKENS = "LAKEMQ_FOUND_TOKENS"
+"""For processes that lakemq starts: the files with this machine's administrator's tokens, by address, in JSON. So they
+need not ask without a token first to learn them."""
+OTHERS = (BROKER, NAMESERVERS, NOTEBOOK, CHECKPOINT, TOKEN, TOKEN_FILE, FOUND_TOKENS)
 TESTS = "LAKEMQ_TEST_"
 """Names that only the tests read."""
 

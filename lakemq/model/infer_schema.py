@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from itertools import islice
 from typing import Any, NamedTuple, cast
 
 from lakemq.model.errors import InvalidRequest
@@ -13,6 +15,9 @@ from lakemq.model.schema_kinds import BODIES_MAX
 
 PROPERTIES_MAX = 200
 """An object that has more names, in all bodies together, is a map."""
+DECIMALS_MIN, DECIMALS_MAX = 2, 4
+"""Numbers of which none has more behind the point are DECIMALs, with that many or more."""
+_DIGITS_MAX = 30
 
 
 class Inferred(NamedTuple):
@@ -23,6 +28,8 @@ class Inferred(NamedTuple):
     bodies: int
     others: int
     left_out: tuple[str, ...]
+    decimals: tuple[str, ...] = ()
+    """Where numbers have few decimals, so that they are DECIMALs: one with more, in a body to come, won't fit."""
 
 
 def infer_schema(bodies: Iterable[bytes]) -> Inferred:
@@ -34,7 +41,7 @@ def infer_schema(bodies: Iterable[bytes]) -> Inferred:
             break
         count += 1
         try:
-            value = parse_body(body[5:] if body[:1] == b"\x00" else body)
+            value = parse_body(body[5:] if body[:1] == b"\x00" else body, Decimal)
         except Misfit:
             value = None
         if isinstance(value, dict):
@@ -47,7 +54,17 @@ def infer_schema(bodies: Iterable[bytes]) -> Inferred:
     schema = top.schema(left_out, METADATA)
     if not top.fields or "properties" not in schema:
         raise InvalidRequest("the objects have no names, or too many, that could be columns")
-    return Inferred(schema, count, others, tuple(left_out[:PROPERTIES_MAX]))
+    decimals = tuple(islice(_decimals_in(schema, ""), PROPERTIES_MAX))
+    return Inferred(schema, count, others, tuple(left_out[:PROPERTIES_MAX]), decimals)
+
+
+def _decimals_in(schema: dict[str, Any], path: str) -> Iterator[str]:
+    if "multipleOf" in schema:
+        yield path.removeprefix(".")
+    for name, each in schema.get("properties", {}).items():
+        yield from _decimals_in(each, f"{path}.{name}")
+    if "items" in schema:
+        yield from _decimals_in(schema["items"], f"{path}[]")
 
 
 class _Seen:
@@ -60,6 +77,9 @@ class _Seen:
         self.too_many = False
         self.items: _Seen | None = None
         self.forms = {"date-time": True, "date": True}
+        self.decimals = 0
+        """The most behind the point of any number; more than `DECIMALS_MAX`: it is no such number."""
+        self.is_whole = True
 
     def add(self, value: Any, depth: int) -> None:
         self.times += 1
@@ -68,12 +88,31 @@ class _Seen:
         if kind == "string":
             self.forms["date-time"] = self.forms["date-time"] and is_date_time(value)
             self.forms["date"] = self.forms["date"] and is_date(value)
+        elif kind in ("number", "integer"):
+            self._add_number(value)
         elif kind == "array":
             self.items = self.items or _Seen()
             for each in value:
                 self.items.add(each, depth + 1)
         elif kind == "object":
             self._add_fields(cast("dict[str, Any]", value), depth)
+
+    def _add_number(self, value: int | Decimal) -> None:
+        """By its text: of `12.50` a binary number knows no decimals, and of `0.1 + 0.2` it has seventeen."""
+        if isinstance(value, int):
+            if abs(value) >= 10**_DIGITS_MAX:
+                self.decimals = DECIMALS_MAX + 1
+            return
+        _, digits, exponent = value.as_tuple()
+        is_few = isinstance(exponent, int) and -DECIMALS_MAX <= exponent < 0 and len(digits) <= _DIGITS_MAX
+        self.decimals = max(self.decimals, -int(exponent) if is_few else DECIMALS_MAX + 1)
+        self.is_whole = self.is_whole and is_few and value == value.to_integral_value()
+
+    def _number(self) -> dict[str, Any]:
+        """Of money a DECIMAL. What ends in `.0` throughout says nothing of its decimals: programs write it so."""
+        if not 0 < self.decimals <= DECIMALS_MAX or (self.is_whole and self.decimals == 1):
+            return {"type": "number"}
+        return {"type": "number", "multipleOf": 10.0 ** -max(self.decimals, DECIMALS_MIN)}
 
     def _add_fields(self, value: dict[str, Any], depth: int) -> None:
         for name, each in value.items():
@@ -104,6 +143,8 @@ class _Seen:
         if kind == "array":
             assert self.items is not None
             return {"type": kind, "items": self.items.schema(left_out)}
+        if kind == "number":
+            return self._number()
         if kind != "object" or self.too_many:
             return {"type": kind}
         names = set(taken)

@@ -59,10 +59,11 @@ class SchemaVersion(NamedTuple):
 
 class TopicSchemas(NamedTuple):
     """What a topic has of them, oldest first. `last`: the highest number that was ever given to one of the topic's, so
-    that none is given twice."""
+    that none is given twice. `table`: the jobs keep a Delta table of the topic."""
 
     versions: tuple[SchemaVersion, ...] = ()
     last: int = 0
+    table: bool = False
 
     @property
     def current(self) -> SchemaVersion | None:
@@ -86,21 +87,27 @@ class TopicSchemas(NamedTuple):
 
     def stored(self) -> dict[str, Any]:
         """As a state of the log has it."""
-        return {"last": self.last, "versions": [list(each) for each in self.versions]}
+        table = {"table": True} if self.table else {}
+        return {"last": self.last, "versions": [list(each) for each in self.versions], **table}
 
     @classmethod
     def of(cls, stored: dict[str, Any] | None) -> TopicSchemas:
         """What `stored` said; None: nothing."""
         if not stored:
             return NO_SCHEMAS
-        return cls(tuple(SchemaVersion(*each) for each in stored["versions"]), stored["last"])
+        versions = tuple(SchemaVersion(*each) for each in stored["versions"])
+        return cls(versions, stored["last"], stored.get("table", False))
 
     def changed(self, record: dict[str, Any] | None) -> TopicSchemas:
         """After a record of the log: a new version, or, without one, none any more."""
         if record is None:
             return TopicSchemas((), self.last)
         added = SchemaVersion(record["version"], record["type"], record["text"], record["created_ms"])
-        return TopicSchemas((*self.versions, added), added.version)
+        return TopicSchemas((*self.versions, added), added.version, self.table)
+
+    def with_table(self, table: bool) -> TopicSchemas:
+        """After a record of the log that says so."""
+        return self._replace(table=table and bool(self.versions))
 
     def check_version(self, topic: str, expected: int | None) -> None:
         """Raise `SchemaChanged` unless the current version is that one; 0: there is none. None: whatever it is."""

@@ -96,8 +96,8 @@ class Connections:
     ) -> tuple[Answer, Mapping[str, str]]:
         """The answer, and which token the request had."""
         path = f"{self._prefix}{target.path}?{urlencode(params)}" if params else f"{self._prefix}{target.path}"
+        token = self.credentials.headers(self.address)  # first: it may have to be found, for newer connections alone
         connection, opened_s = self._connect(timeout_s)
-        token = self.credentials.headers(self.address)
         try:
             connection.request(target.method, path, body, {**_HEADERS, **token, **headers})
             response = connection.getresponse()

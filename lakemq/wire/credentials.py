@@ -3,7 +3,8 @@
 A token is given by the program; else it is that of the environment, `LAKEMQ_TOKEN` or the file that
 `LAKEMQ_TOKEN_FILE` names; else the administrator's, where it is found on this machine. One that was given or is the
 environment's goes to each gateway that the client asks, so to a leader that a gateway names: who says so has been sent
-the token already. One that was found belongs to its address. Name servers are shown none of them.
+the token already. One that was found belongs to its address. A process that lakemq started knows its file beforehand
+(`FOUND_TOKENS`); others learn it when a gateway refuses a request without a token. Name servers are shown none of them.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from errno import EACCES
 from pathlib import Path
 from typing import Any, cast
 
-from lakemq.model.environment import TOKEN, TOKEN_FILE
+from lakemq.model.environment import FOUND_TOKENS, TOKEN, TOKEN_FILE
 from lakemq.model.errors import InvalidRequest, SettingsError, Unauthenticated
-from lakemq.model.names import speaks_tls
+from lakemq.model.names import speaks_tls, to_url
 from lakemq.model.token import TOKEN_CHARACTERS_MAX, parse_token
 from lakemq.wire.found_token import PROC_NET, NotFound, check_listener, find_token, how_to_get_on, is_loopback
 
@@ -54,6 +55,8 @@ class Credentials:
         self._given = None if token is None else _header(token, "token", InvalidRequest)
         self._source = "the token that was given"
         self._file = ""
+        self.files: dict[str, str] = {}
+        """Of this machine's administrator, by address: known beforehand, or named by a gateway, with a token in it."""
         self._found: dict[str, Headers] = {}
         self._found_s: dict[str, float] = {}
         self._headers: Headers = _NONE if self._given is None else self._given
@@ -65,6 +68,8 @@ class Credentials:
             self._source, self._headers = TOKEN, _header(text, TOKEN, SettingsError)
         elif file := os.environ.get(TOKEN_FILE):
             self._source, self._file, self._headers = f"{TOKEN_FILE}={file}", file, _read(file)
+        else:
+            self.files = _known_files(os.environ.get(FOUND_TOKENS, ""))
 
     def __repr__(self) -> str:
         return f"Credentials({self._source if self._headers else 'none'})"
@@ -73,12 +78,26 @@ class Credentials:
         return (Credentials, (None if self._given is None else self._given["Authorization"].removeprefix("Bearer "),))
 
     def headers(self, address: str) -> Headers:
-        """Those that a request to that address has; none, where there is no token for it."""
+        """Those that a request to that address has; none, if there is no token for it. To be asked before a connection
+        is chosen: a token that is found now goes on no older one."""
         if not self._headers:
-            return self._found.get(address, _NONE)
+            found = self._found.get(address)
+            return self._find_in_known(address) if found is None else found
         if not speaks_tls(address) and address not in _said_plain:
             _say_plain(address)
         return self._headers
+
+    def _find_in_known(self, address: str) -> Headers:
+        file = self.files.get(address)
+        if file is None:
+            return _NONE
+        try:
+            found = _bearer(find_token(address, file, self._net).text)
+        except NotFound:
+            del self.files[address]  # the gateway's refusal names another file, or says how to continue
+            return _NONE
+        self._keep(address, found)
+        return found
 
     def refused(self, address: str, sent: Headers, content: bytes) -> str | None:
         """A request with these headers was answered with 401 and that body. None: it is to be sent once more, with
@@ -100,10 +119,14 @@ class Credentials:
         try:
             found = _bearer(find_token(address, token_file, self._net).text)
         except NotFound as error:
+            self.files.pop(address, None)
             return f"({how_to_get_on(token_file, str(error))})"
         if found == sent:
             return f"({how_to_get_on(token_file, 'it is refused too')})"
         self._keep(address, found)
+        while len(self.files) >= ADDRESSES_MAX:
+            self.files.pop(next(iter(self.files)), None)
+        self.files[address] = token_file
         return None
 
     def check(self, address: str) -> None:
@@ -115,6 +138,7 @@ class Credentials:
             check_listener(address, self._net)
         except NotFound as error:
             self._found.pop(address, None)
+            self.files.pop(address, None)
             raise Stranger(EACCES, f"the token that was found isn't sent: {error}") from None
 
     def _keep(self, address: str, found: Headers) -> None:
@@ -142,6 +166,10 @@ class _Nobody(Credentials):
     def _look(self) -> None:
         pass
 
+    def headers(self, address: str) -> Headers:
+        del address
+        return _NONE
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (_Nobody, ())
 
@@ -151,6 +179,25 @@ class _Nobody(Credentials):
 
 
 NOBODY = _Nobody()
+
+
+def files_as_environment(files: Mapping[str, str]) -> dict[str, str]:
+    """By which processes that this one starts know these files of administrators' tokens, by address."""
+    return {FOUND_TOKENS: json.dumps(dict(files))} if files else {}
+
+
+def _known_files(text: str) -> dict[str, str]:
+    """Raises `SettingsError`."""
+    if not text:
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    named = cast("dict[str, object]", found) if isinstance(found, dict) else {"": None}
+    if not all(isinstance(each, str) for each in named.values()):
+        raise SettingsError(f"{FOUND_TOKENS} is not an object of files by address: lakemq sets it itself, so unset it")
+    return {to_url(address): str(file) for address, file in list(named.items())[:ADDRESSES_MAX]}
 
 
 def _header(token: object, where: str, kind: type[InvalidRequest | SettingsError]) -> Headers:

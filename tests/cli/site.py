@@ -105,8 +105,8 @@ class Site:
         replaced["http://127.0.0.1:9000,http://127.0.0.1:9001"] = self.url
         names = "http://127.0.0.1:9876", "http://127.0.0.1:9877"
         replaced |= dict.fromkeys((*names, ",".join(names)), self.nameserver)
-        if call.path in (("message", "get"), ("message", "recall")):
-            replaced[words[2]] = stored if call.path[1] == "get" else scheduled
+        if call.path in (("message", "get"), ("message", "recall"), ("message", "why")):
+            replaced |= {words[2]: scheduled if call.path[1] == "recall" else stored} if words[2][0] != "-" else {}
         if call.path[:1] == ("dead-letters",):
             letter, redrive = self._make_dead_letter()
             replaced["broker-a.5b1f3c6e0d0a-1.0"] = redrive if call.path[1] == "watch" else letter

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,8 +15,9 @@ from typing import Any
 
 import httpx
 import pytest
+from rich.console import Console
 
-from lakemq.cli import search
+from lakemq.cli import output, search
 from lakemq.cli.pace import Pace
 from lakemq.client.http import HttpClient
 from tests.cli.shell import Run, Shell
@@ -114,6 +116,25 @@ def test_dead_letters_are_counted_and_sent_again(run: Run, shell: Shell) -> None
     assert [each["status"] for each in results] == ["redriven", "redriven"]
     assert lines(shell("dead-letters", "list", "cli_d", "--json")) == []
     assert len(lines(shell("dead-letters", "list", "cli_d", "--state", "redriven", "--json"))) == 3
+
+
+@pytest.mark.parametrize("columns", [80, 120, None])
+def test_ids_stay_whole_while_other_columns_shrink(
+    run: Run, shell: Shell, monkeypatch: pytest.MonkeyPatch, columns: int | None
+) -> None:
+    topic, group = f"cli_whole_{columns}_{'t' * 60}", f"cli_whole_{columns}_{'g' * 60}"
+    message_id = shell("produce", topic, "b" * 200, "--key", "k" * 60).split()[0]
+    reason = {"class": "TimeoutError", "text": "no answer in time " * 20}
+    nacks = {"messages": [{"message_id": message_id, "delay_level": -1, "reason": reason}]}
+    httpx.post(f"{shell.url}/v1/groups/{group}/nacks", json=nacks, timeout=60).raise_for_status()
+    (letter,) = lines(shell("dead-letters", "list", group, "--json"))
+    if columns is not None:
+        monkeypatch.setattr(output, "_console", lambda **_: Console(width=columns, force_terminal=True, no_color=True))
+    table = shell("dead-letters", "list", group)
+    assert letter["message_id"] in table
+    assert all(len(row) <= (columns or 100) for row in re.sub(r"\x1b\[[0-9;]*m", "", table).splitlines())
+    found = shell("message", "search", topic)
+    assert message_id in found
 
 
 def test_messages_are_found_by_key_tag_property_and_time(run: Run, shell: Shell, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from lakemq.client.errors import Unreachable
 from lakemq.client.http import HttpClient
 from lakemq.client.user_api import UserApi
 from lakemq.model.token import parse_token
+from lakemq.testing import start_gateway
 from tests.cli.fleet import Fleet, lines
 from tests.cli.shell import Run, Shell
 
@@ -47,6 +48,24 @@ def test_a_user_is_made_shown_changed_and_deleted(run: Run, shell: Shell, user: 
     assert (gone.code, gone.stderr) == (1, f"lakemq: there is no user {user!r}\n")
     wrong = run("user", "put", user, "--type", "root", "--broker", shell.url)
     assert (wrong.code, wrong.stderr.count("\n")) == (1, 1)
+
+
+def test_a_broker_that_serves_requests_without_a_token_is_warned_of(
+    run: Run, shell: Shell, user: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def warned(*arguments: str, url: str = shell.url) -> bool:
+        done = run(*arguments, "--broker", url)
+        assert done.code == 0, done.stderr
+        return "serves requests without a token" in done.stderr and "until auth.required = true" in done.stderr
+
+    assert warned("user", "put", user)
+    assert warned("user", "token", "add", user)
+    assert warned("acl", "add", user, "Pub", "Topic:warned")
+    assert warned("acl", "check", user, "Pub", "Topic:warned")
+    assert "warning" not in run("user", "delete", "nobody", "--yes", "--broker", shell.url).stderr
+    with start_gateway(tmp_path / "data", auth__required=True) as gateway:
+        monkeypatch.setenv("LAKEMQ_TOKEN", (tmp_path / "data/admin.token").read_text("ascii").strip())
+        assert not warned("user", "put", user, url=gateway.url)
 
 
 def test_quotas_are_given_shown_and_taken_back(run: Run, shell: Shell, user: str) -> None:

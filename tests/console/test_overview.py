@@ -28,8 +28,9 @@ def test_a_broker_of_which_nothing_is_wrong_has_no_problems() -> None:
 def test_each_problem_says_what_to_do() -> None:
     jobs = {"wheel": {"alive": False, "lag": 3}, "lake": {"alive": True, "lag": 0}}
     groups: dict[str, Any] = {
-        "group_lag_messages": {"slow": 12.0, "busy": 5.0, "other": 9.0},
-        "group_members": {"busy": 2.0},
+        "group_lag_messages": {"slow": 12.0, "busy": 5.0, "held": 7.0, "ready": 0.0, "other": 9.0},
+        "group_members": {"busy": 2.0, "held": 1.0},
+        "group_paused": {"slow": 0.0, "busy": 0.0, "held": 1.0, "ready": 1.0, "other": 1.0},
         "group_oldest_unconsumed_seconds": {"slow": 3600.0, "busy": 3600.0, "other": 3600.0},
         "group_dead_letters_open": {"busy": 4.0, "other": 3.0},
     }
@@ -60,9 +61,14 @@ def test_each_problem_says_what_to_do() -> None:
         "Overdue: 1 retries to decide.",
         "Group slow has no consumers, and a lag of 12.",
         "Group busy has 4 dead letters.",
+        "Group held is paused, and has a lag of 7.",
     ]
     assert all(each.todo for each in found.problems)
-    assert [each.link for each in found.problems if each.link] == ["/groups/slow", "/groups/busy/dead-letters"]
+    assert [each.link for each in found.problems if each.link] == [
+        "/groups/slow",
+        "/groups/busy/dead-letters",
+        "/groups/held",
+    ]
 
 
 def test_what_a_broker_says_of_its_disk_is_said_once() -> None:

@@ -185,10 +185,17 @@ def test_who_is_no_administrator_sees_only_himself(visitor: Visitor, guarded: Gu
     assert guarded.http.get(f"/v1/users/{other}").status_code == 200
 
 
+def test_a_broker_that_asks_everyone_for_a_token_has_no_warning(visitor: Visitor, guarded: Guarded) -> None:
+    visitor.sign_in(guarded.admin)
+    assert "serves requests without a token" not in visitor.get("/people")
+
+
 def test_nobody_is_told_to_sign_in(console: object, guarded: Guarded) -> None:
     del guarded
     made = Visitor(getattr(console, "url"))  # noqa: B009 (an open broker's)
-    assert "You are not signed in" in made.get("/people")
+    page = made.get("/people")
+    assert "You are not signed in" in page
+    assert "serves requests without a token" in page
     asked = made.http.get("/people/users/anybody")
     made.close()
     assert asked.status_code == 303

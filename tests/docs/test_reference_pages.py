@@ -20,6 +20,7 @@ NO_HEADERS = {
     "lakemq-demo-",
     "lakemq-etcd",
     "lakemq-fleet-",
+    "lakemq-topic-",
     "lakemq-gateway",
     "lakemq-jobs",
     "lakemq-lake-",

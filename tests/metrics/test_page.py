@@ -123,6 +123,10 @@ def test_a_group_is_behind_by_what_it_has_yet_to_finish(broker: httpx.Client, tm
         page = Page(http)
         assert page("lakemq_group_lag_messages", group="g") == 3
         assert page("lakemq_group_in_flight", group="g") == 1
+        assert page("lakemq_group_paused", group="g") == 0
+        for is_enabled in (False, True):
+            http.put("/v1/groups/g", json={"consume_enabled": is_enabled}).raise_for_status()
+            assert Page(http)("lakemq_group_paused", group="g") == (not is_enabled)
         stood = page("lakemq_group_oldest_unconsumed_seconds", group="g")
         wait_for(lambda: Page(http)("lakemq_group_oldest_unconsumed_seconds", group="g") > stood)
         http.post("/v1/groups/g/acks", json={"receipts": [got["receipt"]]})

@@ -31,7 +31,7 @@ def test_each_name_has_the_type_that_all_have() -> None:
         "type": "object",
         "properties": {
             "id": {"type": "integer"},
-            "n": {"type": "number"},
+            "n": {"type": "number", "multipleOf": 0.01},
             "at": {"type": "string", "format": "date-time"},
             "day": {"type": ["string", "null"], "format": "date"},
             "t": {"type": "string"},
@@ -104,3 +104,39 @@ def test_all_bodies_fit_what_was_inferred_of_them(values: list[Any]) -> None:
     decode = make_decoder([version])
     for each in values:
         decode(json.dumps(each).encode(), 0)
+
+
+def _of_texts(*numbers: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    found = infer_schema(f'{{"o": {{"n": [{each}]}}}}'.encode() for each in numbers)
+    return found.schema["properties"]["o"]["properties"]["n"]["items"], found.decimals
+
+
+@pytest.mark.parametrize(
+    ("numbers", "step"),
+    [
+        (("12.5", "3"), 0.01),
+        (("12.50",), 0.01),
+        (("0.10", "-0.20"), 0.01),
+        (("0.125",), 0.001),
+        (("1.2345", "123456789012345678901234.5"), 0.0001),
+        (("12.00", "13.00"), 0.01),
+    ],
+)
+def test_numbers_with_few_decimals_are_decimals(numbers: tuple[str, ...], step: float) -> None:
+    assert _of_texts(*numbers) == ({"type": "number", "multipleOf": step}, ("o.n[]",))
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        ("12.5", "0.30000000000000004"),
+        ("12.5", "1.5e10"),
+        ("12.5", "1E-9"),
+        ("1.0", "2.0"),
+        ("12.5", "1" + "0" * 30),
+        ("12.5", "1" + "0" * 40 + ".5"),
+        ("1" + "0" * 40,),
+    ],
+)
+def test_others_are_binary(numbers: tuple[str, ...]) -> None:
+    assert _of_texts(*numbers) == ({"type": "number"}, ())

@@ -28,7 +28,7 @@ from lakemq.testing import start_gateway
 from lakemq.testing.spark_cluster import SparkCluster, start_spark_cluster
 from tests.jobs.lake.test_lake_kill import ALONE, SETTINGS, Messages, Routed
 from tests.jobs.lake_checks import check_once_in_each_table, rows_of, wait_until_compacted
-from tests.quick_spark import QUICK_SPARK
+from tests.quick_spark import JAVA_OPTIONS, QUICK_SPARK
 from tests.reliability.results import append
 
 EXECUTOR, DRIVER, REPLACED = "executor", "driver", "replaced"
@@ -76,7 +76,7 @@ def run(folder: Path, kinds: Sequence[str], seed: int, names: Sequence[str] = JO
     """A round of load for each of these, in which somebody dies."""
     chance, lake = Random(seed), folder / "lake"
     kills: Counter[str] = Counter()
-    with start_spark_cluster(folder / "spark") as cluster, start_gateway(folder / "log", **ALONE) as gateway:
+    with _cluster(folder / "spark") as cluster, start_gateway(folder / "log", **ALONE) as gateway:
         flow, routed = Messages(gateway.url, seed), Routed(gateway.url, seed)
         with _driver(lambda name: Jobs(cluster, gateway.url, lake, folder / name, names)) as drivers:
             for kind in kinds:
@@ -93,6 +93,20 @@ def run(folder: Path, kinds: Sequence[str], seed: int, names: Sequence[str] = JO
             drivers.now.process.terminate()
             findings = [] if drivers.now.process.wait(WAIT_S_MAX) == 0 else [drivers.now.said()]
     return Outcome(kills, len(flow.produced), findings + _look(lake, flow, routed))
+
+
+@contextlib.contextmanager
+def _cluster(folder: Path) -> Generator[SparkCluster]:
+    """Of Javas that are soon warm: master, workers and, as their children, executors have the environment of now."""
+    before = os.environ.get(JAVA_OPTIONS)
+    os.environ[JAVA_OPTIONS] = QUICK_SPARK[JAVA_OPTIONS]
+    try:
+        with start_spark_cluster(folder) as cluster:
+            yield cluster
+    finally:
+        os.environ.pop(JAVA_OPTIONS)
+        if before is not None:
+            os.environ[JAVA_OPTIONS] = before
 
 
 class _Drivers:

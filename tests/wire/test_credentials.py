@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import pickle
@@ -27,7 +28,7 @@ STRANGER = 4242
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("LAKEMQ_TOKEN", "LAKEMQ_TOKEN_FILE"):
+    for name in ("LAKEMQ_TOKEN", "LAKEMQ_TOKEN_FILE", "LAKEMQ_FOUND_TOKENS"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -341,3 +342,54 @@ def test_a_token_that_was_found_goes_on_no_connection_from_before_it_was_looked_
     first, second, third = peer.ports
     assert first != second
     assert second == third
+
+
+def test_a_process_that_was_told_of_the_file_asks_with_the_token_at_once(
+    peer: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEMQ_FOUND_TOKENS", json.dumps({peer.url: write_token(tmp_path)}))
+    connections = Connections(peer.url)
+    assert ask(connections) is None
+
+    async def by_aiohttp() -> None:
+        transport = Transport(peer.url)
+        try:
+            await transport.get(routes.BROKER.at())
+        finally:
+            await transport.close()
+
+    asyncio.run(by_aiohttp())
+    assert peer.heard == [f"Bearer {TOKEN}"] * 2
+    assert ask(Connections(peer.url, NOBODY)) is not None
+    assert peer.heard[-1] is None
+    peer.valid, peer.token_file = OTHER, write_token(tmp_path / "another", OTHER)
+    assert ask(connections) is None, "one that is over is looked for again"
+    assert connections.credentials.files == {peer.url: peer.token_file}
+    with guarded() as other:
+        assert ask(Connections(other.url)) is not None
+        assert other.heard == [None], "at another address it isn't sent"
+
+
+def test_a_file_that_is_not_there_any_more_is_as_none(
+    peer: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEMQ_FOUND_TOKENS", json.dumps({peer.url: str(tmp_path / "admin.token")}))
+    peer.token_file = write_token(tmp_path / "elsewhere")
+    assert ask(Connections(peer.url)) is None
+    assert peer.heard == [None, f"Bearer {TOKEN}"]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"http://127.0.0.1:1": 5}'])
+def test_what_names_no_files_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKEMQ_FOUND_TOKENS", text)
+    with pytest.raises(SettingsError, match="LAKEMQ_FOUND_TOKENS"):
+        Credentials()
+
+
+def test_what_somebody_else_listens_at_is_not_sent_a_token_that_was_known_beforehand(
+    peer: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEMQ_FOUND_TOKENS", json.dumps({peer.url: write_token(tmp_path)}))
+    credentials = Credentials(net=tmp_path)  # where nothing says who listens
+    assert ask(Connections(peer.url, credentials)) is not None
+    assert peer.heard == [None]

@@ -120,7 +120,10 @@ def _consumers(broker: Broker) -> Iterator[Finding]:
                 what,
                 f"`lakemq group show {group['group']}` says who; give them all the same",
             )
-        if group.get("lag_total") and not group.get("member_count"):
+        if group.get("lag_total") and not group.get("consume_enabled", True):
+            what = f"group {group['group']} is paused, and {group['lag_total']:,} messages behind"
+            yield Finding(Grade.NOTE, broker.address, what, f"resume it: `lakemq group resume {group['group']}`")
+        elif group.get("lag_total") and not group.get("member_count"):
             what = f"group {group['group']} is {group['lag_total']:,} messages behind, and nobody consumes"
             yield Finding(
                 Grade.NOTE, broker.address, what, f"start its consumers, or `lakemq group delete {group['group']}`"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,7 +33,7 @@ def look_at_machine(settings: Settings) -> Machine:
     """What this machine has for a broker of these settings."""
     data = settings.storage.data_dir
     there = _nearest(data)
-    usage = shutil.disk_usage(there)
+    free_bytes, total_bytes = Files().free_bytes(there)
     lake_exists, lake_fault = _lake(settings)
     return Machine(
         data_dir=str(data),
@@ -42,8 +41,8 @@ def look_at_machine(settings: Settings) -> Machine:
         data_writable=os.access(there, os.W_OK | os.X_OK),
         log_fault=_fault_of(lambda: _check_log(data), "a gateway needs"),
         token_mode=_mode_of(data / "admin.token"),
-        free_bytes=usage.free,
-        total_bytes=usage.total,
+        free_bytes=free_bytes,
+        total_bytes=total_bytes,
         lake_dir=str(settings.lake.dir),
         lake_exists=lake_exists,
         lake_fault=lake_fault,

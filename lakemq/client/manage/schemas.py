@@ -42,16 +42,19 @@ class Schemas:
         *,
         type: str = "json",
         if_version: int | None = None,
+        table: bool | None = None,
         broker: str | None = None,
     ) -> SchemaInfo:
         """Give a topic a schema, or a new version of it, at each broker that has the topic. The same as the current one
         changes nothing.
 
         `schema`: as JSON or its text. `type`: `json` (JSON Schema) or `avro`. `if_version`: only if the current version
-        is that one; 0: there is none. Raises `TopicNotFound`, `InvalidRequest`, `IncompatibleSchema`, `SchemaChanged`.
+        is that one; 0: there is none. `table`: whether the jobs keep a Delta table of the topic; None: as before.
+        Raises `TopicNotFound`, `InvalidRequest`, `IncompatibleSchema`, `SchemaChanged`.
         """
         content: dict[str, Any] = {"type": type, "schema": schema if isinstance(schema, str) else dict(schema)}
         content |= {} if if_version is None else {"if_version": if_version}
+        content |= {} if table is None else {"table": table}
         target = routes.PUT_SCHEMA.at(check_topic(topic))
         return _schema(await self._brokers.each(lambda asked: asked.send(target, content), broker))
 
@@ -97,4 +100,5 @@ def _schema(found: Mapping[str, Mapping[str, Any]]) -> SchemaInfo:
         ignored=tuple(first["ignored"]),
         versions=tuple(first["versions"]),
         differs=any(each[name] != first[name] for each in found.values() for name in ("version", "type", "schema")),
+        table=any(each.get("table", False) for each in found.values()),
     )

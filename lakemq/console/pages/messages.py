@@ -12,11 +12,11 @@ from lakemq.console import curl, shown
 from lakemq.console.asked import Broker
 from lakemq.console.histories import FURTHER_MAX, FURTHER_STEP, history_of
 from lakemq.console.lake_life import why_not, with_lake
-from lakemq.console.life import life_of
 from lakemq.console.visit import Visit
 from lakemq.contract import routes
 from lakemq.model.access import Action
 from lakemq.model.errors import InvalidRequest, LakemqError
+from lakemq.model.life import life_of
 from lakemq.model.names import HALF_TOPIC, RECEIVE_TOPIC, is_system
 
 ROWS_MAX = 50

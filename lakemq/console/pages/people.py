@@ -28,10 +28,12 @@ def is_administrator(who: Who) -> bool:
 async def list_users(visit: Visit) -> Response:
     """All of them, a page at a time; of who may not see them that one alone."""
     who = await visit.who()
-    tested = await _test(visit, who)
+    tested, is_open = await _test(visit, who), not who.token_required
     if not is_administrator(who):
         audit = who.user is not None and who.may(Action.GET, parse_resource(f"{Kind.CLUSTER}:*"))
-        return visit.page("people_me.html", who=who.user, tested=tested, actions=list(Action), may_audit=audit)
+        return visit.page(
+            "people_me.html", who=who.user, tested=tested, actions=list(Action), may_audit=audit, is_open=is_open
+        )
     search, number = visit.field("q"), visit.number("page", 1, 1, 1_000_000)
     found = (await visit.broker.get(user_routes.USERS.at()))["users"]
     wanted = sorted((each for each in found if search.lower() in each["user"].lower()), key=lambda each: each["user"])
@@ -45,6 +47,7 @@ async def list_users(visit: Visit) -> Response:
         all_users=len(found),
         tested=tested,
         actions=list(Action),
+        is_open=is_open,
     )
 
 

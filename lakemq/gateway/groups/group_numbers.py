@@ -18,7 +18,7 @@ QUEUES_MAX = 20_000
 
 
 class Numbers(NamedTuple):
-    """Of one group, or of several together. `oldest_s`: 0 when nothing is behind."""
+    """Of one group, or of several together. `oldest_s`: 0 when nothing is behind. `paused`: how many groups are."""
 
     members: int = 0
     lag: int = 0
@@ -28,6 +28,7 @@ class Numbers(NamedTuple):
     retries: int = 0
     dead_letters: int = 0
     dead_letters_open: int = 0
+    paused: int = 0
 
     @property
     def counted(self) -> list[float]:
@@ -45,6 +46,7 @@ class Numbers(NamedTuple):
             self.retries + other.retries,
             self.dead_letters + other.dead_letters,
             self.dead_letters_open + other.dead_letters_open,
+            self.paused + other.paused,
         )
 
 
@@ -111,6 +113,7 @@ class GroupNumbers:
             self._given(retry_topic(name)),
             self._given(dead_letter_topic(name)),
             routing.dead_of.count(name, routing.dead),
+            0 if group is None or group.consume_enabled else 1,
         )
 
     def _given(self, name: str) -> int:

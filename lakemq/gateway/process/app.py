@@ -203,7 +203,7 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
         broker_routes.make_router(broker, log, router.jobs, work, MetricsPage(broker).write),
         leader_routes.make_router(broker.lead),
         log_level_routes.make_router(router.jobs.levels),
-        access_routes.make_router(broker.users, work.listing),
+        access_routes.make_router(broker.users, work.listing, broker.settings.auth.required),
         usage_routes.make_router(broker.users, broker.quotas, broker.audit),
         waiting_routes.make_router(
             router.waiting(limits.client_share), router.transactions, store.ids, work.listing, broker.clock

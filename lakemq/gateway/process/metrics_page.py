@@ -25,6 +25,7 @@ from lakemq.web.families import counted, families
 _TOPIC = ("messages_in", "bytes_in", "messages_out", "bytes_out")
 _GROUP = {
     "lakemq_group_members": "members",
+    "lakemq_group_paused": "paused",
     "lakemq_group_lag_messages": "lag",
     "lakemq_group_oldest_unconsumed_seconds": "oldest_s",
     "lakemq_group_in_flight": "in_flight",

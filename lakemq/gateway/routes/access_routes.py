@@ -117,12 +117,12 @@ def _policies(user: User) -> dict[str, Any]:
     return {"policies": [each.fields() for each in user.policies]}
 
 
-def make_router(users: Users, listing: Gate) -> APIRouter:
-    """The routes of a broker's users."""
+def make_router(users: Users, listing: Gate, token_required: bool) -> APIRouter:
+    """The routes of a broker's users. `token_required`: `auth.required`."""
     router = APIRouter()
     _add_users(router, users, listing)
     _add_tokens(router, users)
-    _add_policies(router, users)
+    _add_policies(router, users, token_required)
     return router
 
 
@@ -175,7 +175,7 @@ def _add_tokens(router: APIRouter, users: Users) -> None:
         await users.delete_token(check_user_name(user), token_id)
 
 
-def _add_policies(router: APIRouter, users: Users) -> None:
+def _add_policies(router: APIRouter, users: Users, token_required: bool) -> None:
     @serves(router, routes.POLICIES)
     async def get_policies(user: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         return _policies(users.find(check_user_name(user)).user)
@@ -196,8 +196,8 @@ def _add_policies(router: APIRouter, users: Users) -> None:
     async def own_access(request: Request) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         user = caller_of(request.scope).user
         if user is None:
-            return {"user": None, "type": None, "status": None, "policies": []}
-        return {**describe(user), **_policies(user)}
+            return {"user": None, "type": None, "status": None, "policies": [], "token_required": token_required}
+        return {**describe(user), **_policies(user), "token_required": token_required}
 
 
 def _time_of(expires_ms: int | None, now_ms: int) -> int | None:

@@ -31,12 +31,13 @@ _SPACES = 4
 
 class SchemaBody(BaseModel):
     """A schema, as JSON or as its text. `type`: json (JSON Schema) or avro. `if_version`: only if the current version
-    is that one; 0: there is none."""
+    is that one; 0: there is none. `table`: whether the jobs keep a Delta table of the topic; not given: as before."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     type: str = Field(JSON_SCHEMA, max_length=100)
     content: dict[str, Any] | list[Any] | str = Field(alias="schema")
     if_version: int | None = Field(None, ge=0, le=VERSION_MAX)
+    table: bool | None = None
 
 
 def describe(topic: str, schemas: TopicSchemas, version: SchemaVersion, parsed: Parsed) -> dict[str, Any]:
@@ -50,6 +51,7 @@ def describe(topic: str, schemas: TopicSchemas, version: SchemaVersion, parsed: 
         "columns": [{"name": each.name, "type": in_sql(each.type)} for each in parsed.columns.fields],
         "ignored": list(parsed.ignored),
         "versions": [each.version for each in schemas.versions],
+        "table": schemas.table,
     }
 
 
@@ -58,7 +60,7 @@ def _all_of(topic: str, schemas: TopicSchemas) -> dict[str, Any]:
         {"version": each.version, "type": each.type, "schema": each.text, "created_ms": each.created_ms}
         for each in schemas.versions
     ]
-    return {"topic": topic, "versions": versions}
+    return {"topic": topic, "versions": versions, "table": schemas.table}
 
 
 def _may_see(caller: Caller, topic: str) -> bool:
@@ -99,7 +101,7 @@ def make_router(log: CommitLog, changes: TopicChanges, listing: Gate) -> APIRout
         if isinstance(body.content, str) and len(body.content) > _SPACES * TEXT_BYTES_MAX:
             raise InvalidRequest(f"the schema's text has more than {_SPACES * TEXT_BYTES_MAX} characters")
         text = await asyncio.to_thread(compact, body.content)
-        version, parsed = await changes.put_schema(topic, body.type, text, body.if_version)
+        version, parsed = await changes.put_schema(topic, body.type, text, body.if_version, body.table)
         return describe(topic, log.topics.get(topic).schemas, version, parsed)
 
     @serves(router, routes.DELETE_SCHEMA)

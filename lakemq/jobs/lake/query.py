@@ -30,6 +30,7 @@ from lakemq.jobs.lake.batch_gate import BatchGate
 from lakemq.jobs.lake.healing import Alone, heal_lake
 from lakemq.jobs.lake.merging import Merging
 from lakemq.jobs.lake.one_read import WriteRange
+from lakemq.jobs.lake.topic_tables_kept import TopicTablesKept
 from lakemq.jobs.log_client import LogClient, check_same_log
 from lakemq.jobs.source.options import SourceOptions
 from lakemq.jobs.source.plan import LogPartition, StreamOffset, split
@@ -40,7 +41,7 @@ from lakemq.jobs.tables.holes import DROPPED, Hole, append_holes
 from lakemq.jobs.tables.scheduled import SCHEDULED
 from lakemq.jobs.tables.scheduled_writer import ScheduledWriter
 from lakemq.jobs.tables.table import LakeTable
-from lakemq.jobs.tables.tables import TABLES
+from lakemq.jobs.tables.tables import MESSAGES, TABLES
 from lakemq.model.errors import LakemqError, LogReplaced
 from lakemq.objects.path import beside
 from lakemq.settings import Settings
@@ -89,6 +90,7 @@ class LakeQuery:
         self._gate = BatchGate()
         self._threads = ThreadPoolExecutor(len(TABLES), "lake")
         self._merging: Merging | None = None
+        self._topic_tables: TopicTablesKept | None = None
         self._query: StreamingQuery | None = None
         self._failure: Exception | None = None
         self.topics = ()
@@ -127,9 +129,25 @@ class LakeQuery:
         checkpoint = _new_checkpoint(lake, self._driver.number)
         self._merging = Merging(self._session, self._settings.lake, self._driver)
         self._merging.start()
+        self._keep_topic_tables()
         query = self._stream(checkpoint)
         self._query = query
         return query
+
+    def _keep_topic_tables(self) -> None:
+        """Of the topics that the views know of: they ask the brokers for schemas."""
+        views = self._views
+        if views is not None:
+            self._topic_tables = TopicTablesKept(
+                self._session,
+                self._settings.lake.dir,
+                self._driver,
+                views.kept_topics,
+                lambda: self._writers[MESSAGES.name].progress,
+                views.tables_made,
+            )
+            views.on_schemas = self._topic_tables.wake
+            self._topic_tables.start()
 
     def failure(self) -> Exception | None:
         """What a batch failed with, as it was raised; None when none did."""
@@ -143,6 +161,8 @@ class LakeQuery:
                 stops.callback(client.close)
             if self._merging is not None:
                 stops.callback(self._end, self._merging.stop)
+            if self._topic_tables is not None:
+                stops.callback(self._end, self._topic_tables.stop)
             stops.callback(self._threads.shutdown, wait=False, cancel_futures=True)
             if self._views is not None:
                 stops.callback(self._views.stop_following)
@@ -250,6 +270,8 @@ class LakeQuery:
         self._observe_batch(perf_counter() - began_s)
         if self._merging is not None:
             self._merging.batch_written()
+        if self._topic_tables is not None:
+            self._topic_tables.wake()
 
     def _write_to(self, end: StreamOffset, epoch: int, scratch: Path) -> None:
         """Brings each table to the batch's end, all at once; then tells the brokers.

@@ -13,7 +13,8 @@ from lakemq.jobs.errors import LakeOutOfStep
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.tables.table import LakeTable
-from lakemq.jobs.tables.turns import turn_of
+from lakemq.jobs.tables.topic_table import TopicTable
+from lakemq.jobs.tables.turns import KEEPING, turn_of
 from lakemq.storage.lake.delta_log import APPLICATION
 from lakemq.storage.lake.log_marks import LogMark, append_identifiers, log_identifier, replaced
 from lakemq.storage.lake.progress import read_progress
@@ -35,6 +36,13 @@ def adopt(work: Work) -> Outcome:
                 name = f"{end.broker}~{mark.log_id[:DIGITS]}"
                 _rename(work, table, end.broker, name, mark, end.log_id)
                 renamed.setdefault(name, {})[table.name] = mark.log_id
+        for table in work.topic_tables():
+            work.check()
+            mark = table.held().logs.get(end.broker)
+            if mark is not None and mark.log_id != end.log_id:
+                name = f"{end.broker}~{mark.log_id[:DIGITS]}"
+                _rename_in_topic_table(work, table, end.broker, name, mark, end.log_id)
+                renamed.setdefault(name, {})[table.path.name] = mark.log_id
     return Outcome({"renamed": renamed})
 
 
@@ -52,3 +60,18 @@ def _rename(work: Work, table: LakeTable, broker: str, name: str, mark: LogMark,
     identifiers = {APPLICATION + broker: -1, APPLICATION + name: held, log_identifier(name, mark.log_id): 1}
     # Not after any other version: with a lake in a bucket another driver may have adopted the log, and gone on.
     append_identifiers(path, identifiers | replaced(broker, mark, log_id), read=found.version)
+
+
+def _rename_in_topic_table(work: Work, table: TopicTable, broker: str, name: str, mark: LogMark, log_id: str) -> None:
+    work.forget_cached()
+    work.check_driver()
+    statement = f"UPDATE delta.`{table.path}` SET _broker = '{name}' WHERE _broker = '{broker}'"  # noqa: S608 (names match)
+    with KEEPING:
+        with turn_of(table.path):
+            work.session.sql(statement).collect()
+        held = table.held()
+        if held.logs.get(broker) != mark:
+            raise LakeOutOfStep(f"{table.path}: somebody else adopts too")
+        identifiers = {table.identifier(broker): -1, table.identifier(name): held.positions.get(broker, 0)}
+        identifiers[log_identifier(name, mark.log_id)] = 1
+        append_identifiers(table.path, identifiers | replaced(broker, mark, log_id), read=held.version)

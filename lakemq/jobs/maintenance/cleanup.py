@@ -66,9 +66,8 @@ def _clean_logs(work: Work) -> int:
     none = jvm.scala.Option.empty()
     hour = getattr(jvm.org.apache.spark.sql.delta, "TruncationGranularity$").__getattr__("MODULE$").HOUR()
     count = 0
-    for table in work.tables():
+    for path in work.paths():
         work.check()
-        path = table.path(work.lake)
         before = len(list((path / "_delta_log").iterdir()))
         log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(java_session, str(path))
         log.cleanUpExpiredLogs(log.update(False, none, none), none, none, hour)

@@ -7,6 +7,7 @@ that who is killed half-way finds what it had to erase again; then the files tha
 from __future__ import annotations
 
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ from lakemq.jobs.tables.scheduled_writer import TURN
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.jobs.tables.transactions import TRANSACTIONS
-from lakemq.jobs.tables.turns import turn_of
+from lakemq.jobs.tables.turns import KEEPING, turn_of
 from lakemq.model.errors import LakemqError
 from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, NACK_TOPIC, REPLY_TOPIC
@@ -70,12 +71,14 @@ def erase(work: Work) -> Outcome:
         work.at(f"erases {found.num_rows:,} messages in the logs")
         found, detail["log"] = _erase_in_logs(work, where, ends, found)
         set_begun(work.lake, begun=True)
-        detail["tables"] = {table.name: _erase_in_table(work, table, found) for table in _ORDER}
+        with KEEPING:  # from the first of topics' own tables on: what is read of `messages` before would come back
+            detail["tables"] = _erase_in_topic_tables(work, found)
+            detail["tables"] |= {table.name: _erase_in_table(work, table, found) for table in _ORDER}
     if has_begun(work.lake):
         work.at("deletes the files that held them")
         work.refresh()
         work.bring_to_disk()  # what replaces the files that go
-        detail["files"] = {table.name: remove_files(work, table.path(work.lake)) for table in work.tables()}
+        detail["files"] = {path.name: remove_files(work, path) for path in work.paths()}
         detail["waits"] = what_waits(work)
         _forget_at_brokers(work)
         set_begun(work.lake, begun=False)
@@ -196,6 +199,18 @@ def _forget_at_brokers(work: Work) -> None:
             client.close()
 
 
+def _erase_in_topic_tables(work: Work, found: pa.Table) -> dict[str, int]:
+    """How many rows went, by table."""
+    topics, gone = set(found["topic"].to_pylist()), dict[str, int]()
+    for table in work.topic_tables():
+        if table.topic in topics:
+            work.check()
+            work.at(f"erases rows of {table.path.name}")
+            with turn_of(table.path):
+                gone[table.path.name] = _delete(work, table.path, found, "_broker", "_position")
+    return gone
+
+
 def _erase_in_table(work: Work, table: LakeTable, found: pa.Table) -> int:
     """How many rows went."""
     work.check()
@@ -204,16 +219,16 @@ def _erase_in_table(work: Work, table: LakeTable, found: pa.Table) -> int:
         return 0
     # `scheduled` is the one table whose files the lake query writes again.
     with turn_of(table.path(work.lake)), TURN if table is SCHEDULED else nullcontext():
-        return _delete(work, table, found)
+        return _delete(work, table.path(work.lake), found)
 
 
-def _delete(work: Work, table: LakeTable, found: pa.Table) -> int:
+def _delete(work: Work, path: Path, found: pa.Table, broker_column: str = "broker", column: str = "position") -> int:
     work.forget_cached()
-    target = f"delta.`{table.path(work.lake)}`"
+    target = f"delta.`{path}`"
     if found.num_rows <= _IN_LIST_MAX:  # Delta finds the files by their statistics then
         brokers: list[str] = sorted(set(found["broker"].to_pylist()))
         each = (
-            f"broker = {sql_text(broker)} AND position IN ({', '.join(map(str, _positions(found, broker)))})"
+            f"{broker_column} = {sql_text(broker)} AND {column} IN ({', '.join(map(str, _positions(found, broker)))})"
             for broker in brokers
         )
         condition = " OR ".join(f"({part})" for part in each)
@@ -224,8 +239,8 @@ def _delete(work: Work, table: LakeTable, found: pa.Table) -> int:
     within = positions.agg(F.min("position"), F.max("position")).toArrow().to_pylist()[0]
     low, high = within.values()
     rows = work.session.sql(
-        f"MERGE INTO {target} t USING lakemq_erased s ON t.broker = s.broker AND t.position = s.position "
-        f"AND t.position BETWEEN {low} AND {high} WHEN MATCHED THEN DELETE"
+        f"MERGE INTO {target} t USING lakemq_erased s ON t.{broker_column} = s.broker AND t.{column} = s.position "
+        f"AND t.{column} BETWEEN {low} AND {high} WHEN MATCHED THEN DELETE"
     ).toArrow()
     return int(rows["num_deleted_rows"][0].as_py())
 

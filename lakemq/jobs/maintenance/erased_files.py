@@ -69,7 +69,7 @@ def what_waits(work: Work) -> list[str]:
     now = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
     until = (now + _LOG_RETENTION).isoformat(timespec="minutes")
     waits = [f"the tables' logs hold the least and greatest keys of removed files as statistics, until about {until}"]
-    left = sum(_count_unneeded(table.path(work.lake)) for table in work.tables())
+    left = sum(_count_unneeded(path) for path in work.paths())
     if left:
         waits.append(f"{left} file(s) of commits under way, or failed within the hour: `vacuum` removes these")
     return waits

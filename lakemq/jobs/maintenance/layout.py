@@ -16,6 +16,7 @@ from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.tables.merger import TableMerger
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.table_files import TableFiles, is_table, look_at
+from lakemq.jobs.tables.turns import turn_of
 from lakemq.storage.lake.merge_files import Abandoned
 
 
@@ -30,12 +31,13 @@ def optimize(work: Work) -> Outcome:
             _finish(work, merger)
             after = files_of(work, table)
             done[table.name] = {"files_before": before.files, "files_after": after.files, "bytes": after.bytes}
-    for name in (RUNS, STATS):
-        path = work.lake / name
+    # Spark's own way puts files with other columns, or other fields of a column, together too.
+    for path in (work.lake / RUNS, work.lake / STATS, *(each.path for each in work.topic_tables())):
         work.check()
         if is_table(path) and look_at(path, work.options.small_file_bytes).small_files >= work.options.small_files_min:
             work.forget_cached()
-            work.session.sql(f"OPTIMIZE delta.`{path}`").collect()
+            with turn_of(path):
+                work.session.sql(f"OPTIMIZE delta.`{path}`").collect()
     return Outcome({"tables": done})
 
 
@@ -45,8 +47,7 @@ def vacuum(work: Work) -> Outcome:
     work.check_clock()
     work.bring_to_disk()
     deleted: dict[str, Any] = {}
-    paths = [table.path(work.lake) for table in work.tables()]
-    for path in [*paths, work.lake / RUNS, work.lake / STATS]:
+    for path in [*work.paths(), work.lake / RUNS, work.lake / STATS]:
         work.check()
         if is_table(path):
             before = bytes_on_disk(path)

@@ -19,7 +19,7 @@ from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.tables.scheduled import SCHEDULED
 from lakemq.jobs.tables.table_files import is_table
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
-from lakemq.jobs.tables.turns import turn_of
+from lakemq.jobs.tables.turns import KEEPING, turn_of
 from lakemq.model.keep import Keep, keep_of
 
 _MINUTE_MS = 60_000
@@ -42,13 +42,26 @@ def retention(work: Work) -> Outcome:
         cuts = _cuts(work)
         if cuts:
             remember_cuts(work.lake, cuts)
-            for table in (CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES):
-                work.check()
-                if is_table(table.path(work.lake)):
-                    removed[table.name] = delete_rows(work, table.path(work.lake), _is_before(cuts))
+            with KEEPING:  # else what goes could come back into topics' own tables
+                removed |= _cut_topic_tables(work, cuts)
+                for table in (CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES):
+                    work.check()
+                    if is_table(table.path(work.lake)):
+                        removed[table.name] = delete_rows(work, table.path(work.lake), _is_before(cuts))
         removed["before"] = {name: _moment(cut) for name, cut in cuts.items()}
     removed["scheduled"] = drop_ended(work)
     return Outcome({"removed": removed})
+
+
+def _cut_topic_tables(work: Work, cuts: dict[str, int]) -> dict[str, int]:
+    """How many rows went, by table."""
+    gone: dict[str, int] = {}
+    for table in work.topic_tables():
+        if table.topic in cuts:
+            work.check()
+            condition = f"_time < timestamp_millis({cuts[table.topic]})"
+            gone[table.path.name] = delete_rows(work, table.path, condition)
+    return gone
 
 
 def drop_ended(work: Work) -> int:

@@ -45,6 +45,9 @@ def _of_tables(work: Work) -> list[dict[str, Any]]:
     for table in work.tables():
         found = look_at(table.path(work.lake), work.options.small_file_bytes, table.partition_by)
         rows.append({"kind": "table", "name": table.name} | found._asdict())
+    for each in work.topic_tables():
+        found = look_at(each.path, work.options.small_file_bytes)
+        rows.append({"kind": "table", "name": each.path.name} | found._asdict())
     return rows
 
 

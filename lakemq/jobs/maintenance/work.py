@@ -18,6 +18,7 @@ from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.table_files import is_table
 from lakemq.jobs.tables.tables import TABLES
+from lakemq.jobs.tables.topic_table import TopicTable, topic_tables
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Maintenance, Settings
 from lakemq.storage.disk.clock import SystemClock
@@ -95,6 +96,14 @@ class Work:
     def tables(self) -> list[LakeTable]:
         """Those of the lake's tables that are there."""
         return [table for table in TABLES if is_table(table.path(self.lake))]
+
+    def topic_tables(self) -> list[TopicTable]:
+        """Topics' own tables, whether they are kept still or not."""
+        return list(topic_tables(self.lake))
+
+    def paths(self) -> list[Path]:
+        """The folders of them all."""
+        return [*(table.path(self.lake) for table in self.tables()), *(each.path for each in self.topic_tables())]
 
     def rows(self, table: LakeTable, version: int | None = None) -> DataFrame:
         """The rows of a version of the table; None: of the last that there is now.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ def interrupted_by_signals(stop: Event) -> Generator[None]:
     """
 
     def interrupt(*_: object) -> None:
+        if not stop.is_set():
+            _expect_calls_cut_short()
         stop.set()
         signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
         raise KeyboardInterrupt
@@ -33,3 +36,13 @@ def interrupted_by_signals(stop: Event) -> Generator[None]:
         for number in (*_STOPS, signal.SIGALRM):  # Spark has put its own handler for SIGINT there
             signal.signal(number, lambda *_: stop.set())
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _expect_calls_cut_short() -> None:
+    """py4j logs a call to Java that the signal cuts short as an error with its traceback. It is none: all ends here."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_no_interrupt)  # of what is logged by no logger's name, as py4j does then
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    return record.exc_info is None or record.exc_info[0] is not KeyboardInterrupt

@@ -27,6 +27,7 @@ from lakemq.jobs.process.board import Board
 from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.jobs.process.control import Control
 from lakemq.jobs.process.ending import Ending, java_of
+from lakemq.jobs.process.found_tokens import find_tokens_first
 from lakemq.jobs.process.interrupt import interrupted_by_signals
 from lakemq.jobs.process.keep_running import Failures, keep_running
 from lakemq.jobs.process.replaced import end_when_replaced
@@ -76,6 +77,7 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str], nameservers:
     away = store_away(settings.lake.dir) if chosen & {LAKE, MAINTENANCE} else None
     os.nice(settings.spark.niceness)  # the JVM and its workers inherit it
     stop = Event()
+    find_tokens_first(broker_url.split(","))
     session = _start(settings, chosen, stop)
     if session is None:
         return

@@ -31,6 +31,7 @@ from lakemq.jobs.sql.catalog import lacks_tables, put_live_view, register_catalo
 from lakemq.jobs.sql.topic_tables import TopicTables
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
+from lakemq.model.schema import SchemaVersion
 from lakemq.storage.lake.progress import Progress, read_progress
 from lakemq.storage.log.dropped import covers
 
@@ -77,6 +78,8 @@ class LiveViews:
         # One for all times: Py4J keeps a connection, and Java a thread, for each thread that ever asked.
         self._thread = ThreadPoolExecutor(1, "views")
         self._topics = TopicTables(session, brokers)
+        self.on_schemas: Callable[[], None] | None = None
+        """Is called when the schemas of topics may have changed."""
 
     def register(self) -> None:
         """Makes the catalog anew, and all views over what the tables hold now.
@@ -127,6 +130,18 @@ class LiveViews:
         """Makes the tables of topics whose schemas have changed."""
         if MESSAGES.name in self._versions:
             self._topics.refresh()
+        on_schemas = self.on_schemas
+        if on_schemas is not None:
+            on_schemas()
+
+    def kept_topics(self) -> dict[str, tuple[SchemaVersion, ...]]:
+        """The topics of which the jobs are to keep a Delta table, with their schemas."""
+        return self._topics.kept()
+
+    def tables_made(self) -> None:
+        """Takes in tables that are new, as `renew` does, and leaves the views."""
+        with self._lock:
+            register_catalog(self._session, self._lake)
 
     def schemas_changed(self) -> None:
         """`refresh_topics`, by and by, in a thread of its own."""

@@ -27,10 +27,10 @@ from pyspark.sql import functions as sf
 from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.session.connect import LIVE
-from lakemq.jobs.sql.topic_rows import ERROR, FIELDS, decoding
+from lakemq.jobs.tables.topic_rows import ERROR, FIELDS, decoding
 from lakemq.model.column_type import ColumnType, in_sql, quoted
 from lakemq.model.errors import LakemqError, SchemaNotFound
-from lakemq.model.schema import SchemaVersion, parse_schema
+from lakemq.model.schema import SchemaVersion, TopicSchemas, parse_schema
 
 DATABASE = "topics"
 TOPIC_PROPERTY = "lakemq.topic"
@@ -67,7 +67,7 @@ class TopicTables:
     def __init__(self, session: SparkSession, brokers: Callable[[], str]) -> None:
         self._session = session
         self._brokers = brokers
-        self._said: dict[str, dict[str, Versions]] = {}
+        self._said: dict[str, dict[str, TopicSchemas]] = {}
         self._all_said = True
         self._made: dict[str, Versions] = {}
         self._lock = Lock()
@@ -91,7 +91,7 @@ class TopicTables:
         for address in addresses:
             with closing(LogClient(address, _RETRY_S)) as client:
                 try:
-                    self._said[address] = client.schemas()
+                    self._said[address] = client.topic_schemas()
                 except BrokerUnavailable:
                     self._all_said = False
                 except LakemqError as error:  # it may be an older one
@@ -103,13 +103,24 @@ class TopicTables:
         """By the name of its view, a topic and its schema, as the brokers have said."""
         found: dict[str, tuple[str, Versions]] = {}
         for said in self._said.values():
-            for topic, versions in sorted(said.items()):
-                name = topic.lower()
+            for topic, schemas in sorted(said.items()):
+                name, versions = topic.lower(), schemas.versions
                 if name not in found or _rank(versions) > _rank(found[name][1]):
                     found[name] = topic, versions
         if len(found) > TABLES_MAX:
             logger.warning("%d topics have schemas; %d of them are tables of SQL", len(found), TABLES_MAX)
         return {name: found[name] for name in sorted(found)[:TABLES_MAX]}
+
+    def kept(self) -> dict[str, Versions]:
+        """The topics of which a broker, as it last said, has the jobs keep a Delta table; each with its schema."""
+        with self._lock:
+            found: dict[str, Versions] = {}
+            all_said = [each for said in self._said.values() for each in said.items()]
+            names = {topic for topic, schemas in all_said if schemas.table}
+            for topic, schemas in all_said:
+                if topic in names and (topic not in found or _rank(schemas.versions) > _rank(found[topic])):
+                    found[topic] = schemas.versions
+            return found
 
     def _make_all(self, wanted: Mapping[str, tuple[str, Versions]], replaced: bool) -> None:
         catalog = _catalog(self._session)

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.errors import LakeOutOfStep
 from lakemq.jobs.tables.delta_transactions import DeltaTransactions
 from lakemq.jobs.tables.driver import Driver
+from lakemq.jobs.tables.table_log import delta_class, java_class
 from lakemq.model.errors import LogReplaced
 from lakemq.storage.lake.delta_log import APPLICATION
 from lakemq.storage.lake.log_marks import LogMark, log_identifier
@@ -42,7 +43,6 @@ class DeltaWriter:
         self._logs = dict(logs or {})
         self._path = path
         self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
-        self._delta = self._jvm.org.apache.spark.sql.delta
         self._transactions = DeltaTransactions(session, path, driver)
         self._known = Progress(-1, {})
 
@@ -72,7 +72,7 @@ class DeltaWriter:
 
     def action(self, text: str) -> Any:
         """An action of Delta, of its JSON."""
-        return getattr(self._delta.actions, "Action$").__getattr__("MODULE$").fromJson(text)
+        return delta_class(self._jvm, "actions.Action$").__getattr__("MODULE$").fromJson(text)
 
     def _begin(self, ends: Mapping[str, int]) -> Any:
         """A transaction of Delta that fails when another moves the progress of these brokers."""
@@ -98,16 +98,19 @@ class DeltaWriter:
 
     def _commit(self, transaction: Any, actions: Any, ends: Mapping[str, int], epoch: int) -> int:
         """Commits the actions with the progress; the version that this made."""
+        set_transaction = delta_class(self._jvm, "actions.SetTransaction")
         for broker, end in ends.items():
-            progress = self._delta.actions.SetTransaction(APPLICATION + broker, end, self._none())
+            progress = set_transaction(APPLICATION + broker, end, self._none())
             actions = actions.appended(progress)
         known = self._known.logs | self._new_logs(ends)
         for broker, mark in known.items():
             if self._known.logs.get(broker) != mark:
                 name = log_identifier(broker, mark.log_id)
-                actions = actions.appended(self._delta.actions.SetTransaction(name, mark.number, self._none()))
-        append_mode = self._jvm.org.apache.spark.sql.streaming.OutputMode.Append()
-        operation = self._delta.DeltaOperations.StreamingUpdate(append_mode, "lakemq", epoch, self._none())
+                actions = actions.appended(set_transaction(name, mark.number, self._none()))
+        append_mode = java_class(self._jvm, "org.apache.spark.sql.streaming.OutputMode").Append()
+        operation = delta_class(self._jvm, "DeltaOperations$StreamingUpdate")(
+            append_mode, "lakemq", epoch, self._none()
+        )
         try:
             version = transaction.commit(actions, operation)
         except Py4JJavaError:
@@ -140,4 +143,4 @@ class DeltaWriter:
 def forget_cached_logs(session: SparkSession) -> None:
     """Has Delta look at the files again: a table may have been deleted or put back."""
     jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
-    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    delta_class(jvm, "DeltaLog").clearCache()

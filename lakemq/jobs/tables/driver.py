@@ -23,7 +23,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import LakeTaken
-from lakemq.jobs.tables.table_log import TableLog
+from lakemq.jobs.tables.table_log import TableLog, delta_class
 from lakemq.jobs.tables.tables import TABLES
 from lakemq.model.errors import LakeUnreadable
 from lakemq.objects.path import is_object
@@ -123,7 +123,7 @@ def _set_number(table: TableLog, snapshot: Any, number: int) -> bool:
         *(old.id(), old.name(), old.description(), old.format(), old.schemaString()),
         *(old.partitionColumns(), configuration, old.createdTime()),
     )
-    operation = getattr(table.jvm.org.apache.spark.sql.delta, "DeltaOperations$ManualUpdate$").__getattr__("MODULE$")
+    operation = delta_class(table.jvm, "DeltaOperations$ManualUpdate$").__getattr__("MODULE$")
     try:
         transaction.updateMetadata(new, False)
         transaction.commit(table.nothing, operation)

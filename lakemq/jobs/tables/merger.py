@@ -19,6 +19,7 @@ from lakemq.jobs.tables.delta_transactions import DeltaTransactions
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.merged_add import add_of, is_ordered, may_be_merged, order_of, remove_of, rows_of, tier_of
 from lakemq.jobs.tables.table import LakeTable
+from lakemq.jobs.tables.table_log import delta_class
 from lakemq.jobs.tables.turns import turn_of
 from lakemq.model.errors import LakeUnreadable
 from lakemq.model.merging import Limits, Merge, TableFile, merge_all, next_merge, unfinished
@@ -128,7 +129,7 @@ class _Delta:
 
     def __init__(self, session: SparkSession, path: Path, driver: Driver) -> None:
         self._transactions = DeltaTransactions(session, path, driver)
-        self._delta = self._transactions.log.jvm.org.apache.spark.sql.delta
+        self._jvm = self._transactions.log.jvm
 
     def commit(self, live: LiveFiles, added: Action, removed: Sequence[Action]) -> None:
         """The one in place of the others. Raises `Overtaken` where some of them aren't in the table any more, and as
@@ -138,12 +139,14 @@ class _Delta:
         live.catch_up()
         if any(each["path"] not in live.added for each in removed):
             raise Overtaken(f"another writer has replaced files of {live.table} that were being merged")
-        module = getattr(self._delta.actions, "Action$").__getattr__("MODULE$")
+        module = delta_class(self._jvm, "actions.Action$").__getattr__("MODULE$")
         nothing = self._transactions.log.nothing
         actions = nothing.appended(module.fromJson(json.dumps({"add": added})))
         for each in removed:
             actions = actions.appended(module.fromJson(json.dumps({"remove": each})))
-        operation = self._delta.DeltaOperations.Optimize(nothing, nothing, True, self._transactions.log.none, False)
+        operation = delta_class(self._jvm, "DeltaOperations$Optimize")(
+            nothing, nothing, True, self._transactions.log.none, False
+        )
         transaction.commit(actions, operation)
 
 

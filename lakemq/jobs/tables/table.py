@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakemq.objects.path import delta_options
 
 _LOG_RETENTION, _FILE_RETENTION = "delta.logRetentionDuration", "delta.deletedFileRetentionDuration"
-_PROPERTIES = {
+PROPERTIES = {
     # Readers of Delta's first protocol can read the tables: no feature that they must know.
     "delta.enableDeletionVectors": "false",
     "delta.checkpointPolicy": "classic",
@@ -82,7 +82,7 @@ class LakeTable:
 
     def definition(self, name: str) -> str:
         """The statement that makes the table under that name where there is none."""
-        properties = _PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(self.statistics)}
+        properties = PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(self.statistics)}
         listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
         return (
             f"CREATE TABLE IF NOT EXISTS {name} ({_definitions(self.columns)}) USING delta "
@@ -96,7 +96,7 @@ class LakeTable:
 
     def _keep_log(self, session: SparkSession, lake: Path, table: DeltaTable) -> None:
         # Of a statement Delta compares the two with each other, whatever the table has.
-        wanted = {name: _PROPERTIES[name] for name in (_LOG_RETENTION, _FILE_RETENTION)}
+        wanted = {name: PROPERTIES[name] for name in (_LOG_RETENTION, _FILE_RETENTION)}
         if not wanted.items() <= table.metadata().configuration.items():
             properties = ", ".join(f"'{name}' = '{value}'" for name, value in wanted.items())
             session.sql(f"ALTER TABLE delta.`{self.path(lake)}` SET TBLPROPERTIES ({properties})")

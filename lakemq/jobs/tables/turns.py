@@ -9,6 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from threading import Lock
 
+KEEPING = Lock()
+"""Held by who brings messages into topics' own tables, from its look at `messages` to its commit, and by who deletes or
+changes rows of both: else rows would come back that were just deleted."""
+
 _TURNS: dict[Path, Lock] = {}
 _TURNS_LOCK = Lock()
 

@@ -170,9 +170,11 @@ class Files:
             return str(uuid4())  # nothing is known: no run is the one before
 
     def free_bytes(self, path: Path) -> tuple[int, int]:
-        """`(free, total)` bytes of the file system, as far as this process may use them."""
+        """`(free, total)` bytes of the file system, as far as this process may use them: what is kept for root is
+        neither, so that it is as full as `df` says."""
         stat = os.statvfs(path)
-        return stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize
+        kept = stat.f_bfree - stat.f_bavail
+        return stat.f_bavail * stat.f_frsize, (stat.f_blocks - kept) * stat.f_frsize
 
     # Made of these ---------------------------------------------------------------------------
 

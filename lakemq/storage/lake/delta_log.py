@@ -22,6 +22,12 @@ holds the broker's log (docs/lake.md)."""
 OF_LOG = "lakemq-log-"
 """Begins the identifiers that say which log that is (`log_marks`)."""
 
+OF_TOPIC = "lakemq-topic-"
+"""Begins those of a topic's own table: up to which position it holds each broker's messages of the topic. They come
+from `messages`, so no log needs to have them still."""
+
+OURS = (APPLICATION, OF_LOG, OF_TOPIC)
+
 FOLDER = "_delta_log"
 LAST_CHECKPOINT = "_last_checkpoint"
 _NUMBERED = re.compile(r"\.?(\d{20})\.(.+)")
@@ -149,7 +155,7 @@ def read_entry(table: Path, version: int, path: Path) -> Entry:
                 added.append(Added(table / unquote(action["add"]["path"]), int(action["add"]["size"])))
             elif "remove" in action:
                 removed.add(table / unquote(action["remove"]["path"]))
-            elif "txn" in action and action["txn"]["appId"].startswith((APPLICATION, OF_LOG)):
+            elif "txn" in action and action["txn"]["appId"].startswith(OURS):
                 held[action["txn"]["appId"]] = int(action["txn"]["version"])
             elif "commitInfo" in action:
                 operation = action["commitInfo"].get("operation")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lakemq.model.errors import LakeDamaged
 from lakemq.model.lake_repair import Found, Undo, lost_by_undoing, what_to_undo
+from lakemq.model.topic_table import PREFIX as TOPIC_TABLES
 from lakemq.objects.path import is_object
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.disk.files import Files
@@ -102,7 +103,8 @@ class _Patient:
         undo = self._undo()
         if undo is None:
             return said + self._heal_orphans()
-        if not self._stands:
+        # A topic's own table is made of `messages`: what goes is written again from there.
+        if not self._stands and not self._table.name.startswith(TOPIC_TABLES):
             self._check_nothing_is_lost(undo, log_begins)
         self._set_aside([path for version, path in self._entries.items() if version >= undo.version])
         self._set_aside([each.path for each in beside_entries(self._table) if each.version >= undo.version])

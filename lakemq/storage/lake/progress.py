@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from lakemq.objects.path import opened
-from lakemq.storage.lake.delta_log import APPLICATION, OF_LOG, entry_of, files_of_log, read_entry
+from lakemq.storage.lake.delta_log import APPLICATION, OURS, entry_of, files_of_log, read_entry
 from lakemq.storage.lake.log_marks import LogMark, logs_of
 
 _FOLLOWED_MAX = 200
@@ -79,5 +79,5 @@ def _of_checkpoint(file: Path) -> dict[str, int]:
     return {
         each["appId"]: each["version"]
         for each in column
-        if each is not None and each["appId"] is not None and each["appId"].startswith((APPLICATION, OF_LOG))
+        if each is not None and each["appId"] is not None and each["appId"].startswith(OURS)
     }

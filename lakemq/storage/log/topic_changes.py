@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 import orjson
 
@@ -12,11 +12,19 @@ from lakemq.model.errors import InvalidRequest, ReadOnlyTopic
 from lakemq.model.names import SYSTEM_PREFIXES, check_writable
 from lakemq.model.schema import Parsed, SchemaVersion, next_version
 from lakemq.model.topic_config import NOTHING_SAID, TopicConfig
+from lakemq.model.topic_table import check_storable
 from lakemq.settings import Topics
 from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.segment.rows import make_row
 from lakemq.storage.state.topics import TOPICS_TOPIC, Topic, TopicRecord
+
+
+class TopicSaid(TypedDict, total=False):
+    """What a record says of a topic's schema."""
+
+    schema: dict[str, Any] | None
+    table: bool
 
 
 class TopicChanges:
@@ -100,19 +108,28 @@ class TopicChanges:
             await self._record(record)
             return topics.get(name)
 
-    async def put_schema(self, name: str, type: str, text: str, expected: int | None) -> tuple[SchemaVersion, Parsed]:
+    async def put_schema(
+        self, name: str, type: str, text: str, expected: int | None, table: bool | None = None
+    ) -> tuple[SchemaVersion, Parsed]:
         """Give the topic a schema, or a new version of it; done when it stands in the log. Also what it says. The same
-        as the current one changes nothing. Raises `TopicNotFound`, `InvalidRequest`, `IncompatibleSchema`,
-        `SchemaChanged`, `StoreUnwritable`."""
+        as the current one changes nothing. `table`: whether the jobs keep a Delta table of the topic from now on; None:
+        as before. Raises `TopicNotFound`, `InvalidRequest`, `IncompatibleSchema`, `SchemaChanged`,
+        `StoreUnwritable`."""
         async with self._recording:
             schemas = self._log.topics.get(name).schemas
             # A schema may have a thousand parts, and is held against all versions before it.
             version, parsed = await asyncio.to_thread(
                 next_version, schemas, name, type, text, self._log.now_ms(), expected
             )
+            table = schemas.table if table is None else table
+            if table:
+                check_storable(parsed.columns)
+            said: TopicSaid = {"table": table} if table != schemas.table else {}
             if version is not schemas.current:
                 self._check_room_for_schema(name, len(text.encode()))
-                await self._record_schema(name, version._asdict())
+                said["schema"] = version._asdict()
+            if said:
+                await self._record_schema(name, said)
             return version, parsed
 
     def _check_room_for_schema(self, name: str, size: int) -> None:
@@ -130,16 +147,16 @@ class TopicChanges:
             schemas = self._log.topics.get(name).schemas
             schemas.get(name)
             schemas.check_version(name, expected)
-            await self._record_schema(name, None)
+            await self._record_schema(name, {"schema": None})
 
-    async def _record_schema(self, name: str, schema: dict[str, Any] | None) -> None:
+    async def _record_schema(self, name: str, said: TopicSaid) -> None:
         topic = self._log.topics.get(name)  # a deletion waits for its turn too
         record: TopicRecord = {
             "op": "put",
             "topic": name,
             "queues": len(topic.queues),
             "permission": topic.permission,
-            "schema": schema,
+            **said,
         }
         if config := topic.config.stored():
             record["config"] = config

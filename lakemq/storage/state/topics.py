@@ -49,6 +49,8 @@ class TopicRecord(TypedDict):
     config: NotRequired[dict[str, Any]]
     schema: NotRequired[dict[str, Any] | None]
     """A new version of the topic's schema; None: it has none any more. Where it isn't said nothing of it changes."""
+    table: NotRequired[bool]
+    """Whether the jobs keep a Delta table of the topic."""
 
 
 class Queue:
@@ -262,6 +264,10 @@ class TopicTable:
             if "schema" in record:
                 topic = self._topics[record["topic"]]
                 topic.schemas = topic.schemas.changed(record["schema"])
+                self.schema_changes += 1
+            if "table" in record:
+                topic = self._topics[record["topic"]]
+                topic.schemas = topic.schemas.with_table(record["table"])
                 self.schema_changes += 1
 
     def _delete(self, name: str) -> None:

@@ -67,13 +67,16 @@ def test_what_a_broker_lacks_is_said_and_what_matters_most_first(run: Run, tmp_p
     with start_gateway(data) as gateway:
         httpx.post(f"{gateway.url}/v1/topics/t/messages", json={"messages": [{"body": "x"}]}).raise_for_status()
         reset = {"topic": "t", "to": "earliest"}
-        httpx.post(f"{gateway.url}/v1/groups/idle/offsets/reset", json=reset).raise_for_status()
+        for group in ("idle", "held"):
+            httpx.post(f"{gateway.url}/v1/groups/{group}/offsets/reset", json=reset).raise_for_status()
+        httpx.put(f"{gateway.url}/v1/groups/held", json={"consume_enabled": False}).raise_for_status()
         options = ("--broker", gateway.url, "--data-dir", str(data), "--lake", str(tmp_path / "lake"))
         told = findings(run("doctor", "--json", *options).stdout)
         shown = run("doctor", *options).stdout
     whats = [each["what"] for each in told]
     assert any(what.startswith("no jobs were heard of") for what in whats)
     assert any(what.startswith("group idle is 1 messages behind") for what in whats)
+    assert "group held is paused, and 1 messages behind" in whats
     assert [each["grade"] for each in told] == sorted((each["grade"] for each in told), key=ORDER.index)
     for each in told:
         assert f"{each['about']}: {each['what']}" in shown

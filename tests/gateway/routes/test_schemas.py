@@ -71,6 +71,20 @@ def test_a_dropped_schema_is_gone_and_its_numbers_are_not_given_again(http: http
     assert is_problem(get_schema(http, topic), 404, "schema_not_found"), "it is another topic"
 
 
+def test_a_topic_has_a_table_of_its_own_where_that_is_said(http: httpx.Client, topic: str) -> None:
+    put_topic(http, topic)
+    assert put_schema(http, topic, V1).json()["table"] is False
+    asked = put_schema(http, topic, V1, table=True, if_version=1).json()
+    assert (asked["version"], asked["table"]) == (1, True)
+    assert put_schema(http, topic, V2).json()["table"] is True, "it stays as it is"
+    assert [each["table"] for each in http.get("/v1/schemas", params={"topic": topic}).json()["schemas"]] == [True]
+    spaced = {"type": "object", "properties": {**V2["properties"], "a b": {"type": "string"}}, "required": ["id"]}
+    assert is_problem(put_schema(http, topic, spaced), 400, "invalid_request"), "no Delta table has such a column"
+    assert put_schema(http, topic, spaced, table=False).json()["table"] is False
+    assert is_problem(put_schema(http, topic, spaced, table=True), 400, "invalid_request")
+    assert get_schema(http, topic).json()["table"] is False
+
+
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
@@ -82,6 +96,7 @@ def test_a_dropped_schema_is_gone_and_its_numbers_are_not_given_again(http: http
         (V1, {"type": "xml"}),
         (V1, {"if_version": -1}),
         (V1, {"more": 1}),
+        (V1, {"table": "yes"}),
         ({**V1, "description": "x" * 70_000}, {}),
         ("{" + " " * 300_000 + "}", {}),
     ],
@@ -113,7 +128,8 @@ def test_it_survives_a_kill_and_the_end_of_the_segment_with_its_record(tmp_path:
         for name in ("t", "dropped"):
             put_topic(http, name)
             put_schema(http, name, V1)
-        put_schema(http, "t", V2)
+        put_schema(http, "dropped", V1, table=True)
+        put_schema(http, "t", V2, table=True)
         http.delete("/v1/topics/dropped/schema")
         shown = get_schema(http, "t").json()
         for _ in range(4):
@@ -124,7 +140,8 @@ def test_it_survives_a_kill_and_the_end_of_the_segment_with_its_record(tmp_path:
         http.put("/v1/topics/t", json={"ttl_ms": 5})
         assert get_schema(http, "t").json() == shown, "another change of the topic is none of its schema"
         assert is_problem(put_schema(http, "t", WRONG), 409, "incompatible_schema")
-        assert put_schema(http, "dropped", V1).json()["versions"] == [2]
+        again = put_schema(http, "dropped", V1).json()
+        assert (again["versions"], again["table"]) == ([2], False)
 
 
 def test_followers_have_it(tmp_path: Path) -> None:
@@ -132,7 +149,8 @@ def test_followers_have_it(tmp_path: Path) -> None:
         http, other = pair.primary, pair.follower
         put_topic(http, "t")
         put_schema(http, "t", V1)
-        shown = put_schema(http, "t", V2).json()
+        put_schema(http, "t", V2)
+        shown = put_schema(http, "t", V2, table=True).json()
         wait_for(other, http)
         assert get_schema(other, "t").json() == shown
         assert other.get("/v1/schemas").json() == http.get("/v1/schemas").json()

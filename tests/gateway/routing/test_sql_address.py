@@ -27,7 +27,8 @@ def test_the_broker_says_where_sql_is_answered(tmp_path: Path) -> None:
 
 def test_everybody_learns_of_himself_who_he_is(tmp_path: Path) -> None:
     with start_gateway(tmp_path) as gateway, ask_as(gateway) as anybody, ask_as(gateway, token_of(tmp_path)) as admin:
-        assert anybody.get("/v1/access").json() == {"user": None, "type": None, "status": None, "policies": []}
+        nobody = {"user": None, "type": None, "status": None, "policies": [], "token_required": False}
+        assert anybody.get("/v1/access").json() == nobody
         said = admin.get("/v1/access").json()
         assert (said["user"], said["type"], said["policies"]) == ("admin.token", "super", [])
         with ask_as(gateway, "lmq_0000000000000000_" + "0" * 64) as stranger:

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from lakemq.jobs.process import broker_watch
 from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.logs import LEVELS as OF_PROCESS
 from lakemq.model.names import AUDIT_TOPIC
@@ -43,8 +44,9 @@ def admin(gateway: GatewayProcess, folder: Path) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def watch(gateway: GatewayProcess) -> Iterator[BrokerWatch]:
+def watch(gateway: GatewayProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[BrokerWatch]:
     """The jobs, which are this process."""
+    monkeypatch.setattr(broker_watch, "BEAT_S", 0.2)
     stop, level = Event(), logging.getLogger(OURS).level
     found = BrokerWatch(gateway.url, stop)
     with found.telling(("lake",)):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -51,6 +52,36 @@ def test_a_signal_that_comes_as_java_is_forked_is_not_lost(tmp_path: Path, signa
     environment = os.environ | {"JAVA_HOME": str(a_java_that_never_gets_up(tmp_path / "jdk"))}
     code = TOLD_AS_IT_FORKS.format(signal=signal, lake=str(tmp_path / "lake"))
     subprocess.run([sys.executable, "-c", code], env=environment, timeout=WAIT_S_MAX, check=True)
+
+
+INTERRUPTED_CALL = """
+import logging, os, sys, threading
+from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
+from lakemq.jobs.process.interrupt import interrupted_by_signals
+logging.basicConfig(stream=sys.stderr)
+stop = threading.Event()
+try:
+    with interrupted_by_signals(stop):
+        ClientServer(JavaParameters(port={port}), PythonParameters(port=0)).jvm.java
+except KeyboardInterrupt:
+    assert stop.is_set()
+    logging.getLogger().error("what else is wrong is said")
+    os._exit(3)  # py4j's threads would go on
+"""
+
+
+def test_a_call_to_java_that_a_signal_cuts_short_is_no_error_with_a_traceback() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as java:
+        code = INTERRUPTED_CALL.format(port=java.getsockname()[1])
+        jobs = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+        java.settimeout(WAIT_S_MAX)
+        connection, _ = java.accept()
+        with connection:
+            connection.settimeout(WAIT_S_MAX)
+            assert connection.recv(1)  # it waits for the answer from now on
+            jobs.send_signal(SIGINT)
+            _, said = jobs.communicate(timeout=WAIT_S_MAX)
+    assert (jobs.returncode, said) == (3, "ERROR:root:what else is wrong is said\n")
 
 
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from threading import Event
 
+import pytest
+
+from lakemq.jobs.process import broker_watch
 from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.testing import start_gateway
 from tests.client.consuming import wait_until
@@ -13,7 +16,8 @@ from tests.gateway.http_client import connect, put_topic
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
 
 
-def test_each_change_is_told_and_nothing_else(tmp_path: Path) -> None:
+def test_each_change_is_told_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_watch, "BEAT_S", 0.2)
     stop, told = Event(), list[None]()
     with start_gateway(tmp_path / "data") as gateway, connect(gateway) as http:
         put_topic(http, "t")

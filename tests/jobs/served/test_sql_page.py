@@ -19,8 +19,8 @@ from playwright.sync_api import Browser, expect
 from lakemq.console.asked import Broker
 from lakemq.console.histories import history_of
 from lakemq.console.lake_life import with_lake
-from lakemq.console.life import life_of
 from lakemq.console.sql_examples import EXAMPLES
+from lakemq.model.life import life_of
 from lakemq.wire.credentials import Credentials
 from tests.console.browser import Seen, open_browser
 from tests.console.visitor import ConsoleProcess, Visitor

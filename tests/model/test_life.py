@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakemq.console.life import life_of
+from lakemq.model.life import EVENTS_MAX, goes_on, life_of, with_page
 
 NOW = 1_800_000_000_000
 SENT = {
@@ -122,6 +122,12 @@ RETRIED = {"what": "retried", "reconsume_times": 1, "queue_offset": 4}
         ),
         (history(NACKED, {"what": "dead", "pending": False}), "A dead letter that was redriven", "warn"),
         (history(NACKED, {"what": "decided", "tag": "drop"}), "Dropped: it expired", "bad"),
+        (history({"what": "received", "pending": False}), "10 messages come first", "warn"),
+        (
+            history(group={"consume_enabled": False, "offset": None, "lag": 0}),
+            "The group is paused. Resume it.",
+            "bad",
+        ),
     ],
 )
 def test_a_group_has_it_or_why_not(given: dict[str, Any], text: str, tone: str) -> None:
@@ -148,7 +154,7 @@ WAITED = {"target": None, "groups": None}
         (history({"what": "given_up"}, **WAITED), "Its producer never said", "bad"),
         (history({"what": "decided", "tag": "drop", "group": None}, **WAITED), "It was dropped when it was due", "bad"),
         (history(next_after="x", **WAITED), "Look further", ""),
-        (history(**WAITED), "has left the log", ""),
+        (history(**WAITED), "no longer has the record", ""),
         (history(groups=[]), "No group consumes orders", "warn"),
     ],
 )
@@ -209,3 +215,37 @@ def test_what_may_have_gone_on_says_that_the_log_was_not_read_to_its_end() -> No
     for sure in ({"what": "acknowledged"}, {"what": "received", "pending": True, "due_ms": NOW}):
         (answer,) = life_of(history(sure, next_after="x")).answers
         assert "look further" not in answer.text
+
+
+def test_what_mends_it_is_a_command_of_the_shell() -> None:
+    letter = {"what": "dead", "pending": True, "failure_text": "boom"}
+    for given, command in (
+        (history(group={"consume_enabled": False}), "lakemq group resume g"),
+        (history(group={"consume_enabled": False, "group": "a|b"}), "lakemq group resume 'a|b'"),
+        (history(NACKED, RETRIED, group={"consume_enabled": False}), "lakemq group resume g"),
+        (history(group={"paused_members": 1}), "lakemq group clients g"),
+        (history(NACKED, letter), "lakemq dead-letters show g a-1.12"),
+        (history(), "lakemq group lag g"),
+        (history(waits={"for": "time", "due_ms": NOW}, **WAITED), "lakemq doctor"),
+        (history(group={"offset": 21}), ""),
+    ):
+        (answer,) = life_of(given).answers
+        assert answer.command == command
+
+
+def test_a_message_that_came_to_its_topic_later_has_a_step_with_its_copy() -> None:
+    steps = life_of(history({"what": "stored", "cause": 10})).steps
+    assert [(each.title, each.message_id) for each in steps] == [
+        ("Stored", "a-1.10"),
+        ("Delivered to its topic", "a-1.11"),
+    ]
+
+
+def test_pages_are_added_until_the_log_ends_or_there_are_many_events() -> None:
+    first = history({"what": "nacked"}, next_after="x", **WAITED)
+    assert goes_on(first)
+    later = with_page(first, history({"what": "stored"}, target=None, next_after="y"))
+    assert (len(later["events"]), later["target"], later["groups"], goes_on(later)) == (2, None, None, True)
+    last = with_page(later, history(*[{"what": "received"}] * EVENTS_MAX, more_groups=3, next_after="z"))
+    assert (last["target"], len(last["groups"]), last["more_groups"], goes_on(last)) == (SENT, 1, 3, False)
+    assert not goes_on(history())

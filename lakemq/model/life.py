@@ -1,14 +1,17 @@
-"""A message's life, of what its broker says of it: what happened, step by step, and for each group why it has or hasn't
-got it. Pure."""
+"""A message's life, from the history that its broker keeps: what happened, step by step, and for each group why it has
+or hasn't got the message. Pure: the console and `lakemq message why` both show it."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from lakemq.console.shown import count, moment
+from lakemq.model.written import count, moment
 
 REASON_SHOWN_MAX = 300
+EVENTS_MAX = 400
+"""Pages of a history are added until it has so many events."""
 BROADCASTING = "broadcasting"
 _TITLES = {
     "stored": "Delivered to its topic",
@@ -43,11 +46,13 @@ class Step(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Whether, and why not, it was delivered: to a group; empty: to anybody."""
+    """Whether, and why not, it was delivered: to a group; empty: to any group. `command`: what to run next; may be
+    empty."""
 
     group: str
     text: str
     tone: str
+    command: str = ""
 
 
 class Life(NamedTuple):
@@ -55,6 +60,27 @@ class Life(NamedTuple):
 
     steps: Sequence[Step]
     answers: Sequence[Answer]
+
+
+class Said(NamedTuple):
+    """An answer's text, tone and command."""
+
+    text: str
+    tone: str
+    command: str = ""
+
+
+def goes_on(history: Mapping[str, Any]) -> bool:
+    """Whether there is another page of this history, after its `next_after`, that should be added."""
+    return history["next_after"] is not None and len(history["events"]) < EVENTS_MAX
+
+
+def with_page(history: Mapping[str, Any], page: Mapping[str, Any]) -> dict[str, Any]:
+    """The history with the next page of it, as `GET /v1/messages/{message_id}/history?after=…` answers it."""
+    whole = {**history, "events": [*history["events"], *page["events"]], "next_after": page["next_after"]}
+    if page["target"] is not None:
+        whole |= {name: page[name] for name in ("target", "groups", "more_groups")}
+    return whole
 
 
 def life_of(history: Mapping[str, Any]) -> Life:
@@ -70,8 +96,6 @@ def life_of(history: Mapping[str, Any]) -> Life:
     return Life(steps, sorted(answers, key=lambda each: (_ORDER.index(each.tone), each.group)))
 
 
-Said = tuple[str, str]
-"""A text, and its tone."""
 _ORDER = ("bad", "warn", "", "good")
 
 
@@ -98,7 +122,7 @@ def _steps(history: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> I
     later = not half and sent["topic"] != history["topic"]
     detail = f"to be delivered at {moment(sent.get('deliver_at_ms'))}" if later else ""
     yield Step(sent["store_time_ms"], title, detail=detail, message_id=sent["message_id"])
-    waits = history["waits"] or {}
+    waits: Mapping[str, Any] = history["waits"] or {}
     if waits.get("for") == "time" and waits.get("due_ms"):
         yield Step(waits["due_ms"], "Due", to_come=waits["due_ms"] > history["now_ms"])
     dead = {event["position"] for event in events if event["what"] == "dead"}
@@ -147,9 +171,9 @@ def _before_groups(history: Mapping[str, Any], events: Sequence[Mapping[str, Any
     said = _by_wait(history["waits"] or {}, history["now_ms"]) or _by_end(events)
     if said is None and history["target"] is None:
         if history["next_after"] is not None:
-            said = "It has been routed, but the log wasn't read far enough to see where to. Look further.", ""
+            said = Said("It has been routed, but the log wasn't read far enough to see where to. Look further.", "")
         else:
-            said = "It has been routed, but where to has left the log.", ""
+            said = Said("It has been routed, but the log no longer has the record of where to.", "")
     return None if said is None else Answer("", *said)
 
 
@@ -157,15 +181,19 @@ def _by_wait(waits: Mapping[str, Any], now_ms: int) -> Said | None:
     due_ms = waits.get("due_ms")
     match waits.get("for"):
         case "time" if due_ms is not None and due_ms <= now_ms:
-            return f"It was due at {moment(due_ms)} and isn't delivered yet. See whether the jobs run.", "bad"
+            return Said(
+                f"It was due at {moment(due_ms)} and isn't delivered yet. See whether the jobs run.",
+                "bad",
+                "lakemq doctor",
+            )
         case "time":
-            return f"It is delayed: no group gets it before {moment(due_ms)}.", "warn"
+            return Said(f"It is delayed: no group gets it before {moment(due_ms)}.", "warn")
         case "resolution":
-            return _open_half(waits), "warn"
+            return Said(_open_half(waits), "warn")
         case "nothing" if waits.get("outcome") == "recalled":
-            return "It was recalled, so no group gets it.", "bad"
+            return Said("It was recalled, so no group gets it.", "bad")
         case "nothing":
-            return "Its transaction was rolled back, so no group gets it.", "bad"
+            return Said("Its transaction was rolled back, so no group gets it.", "bad")
         case _:
             return None
 
@@ -173,9 +201,9 @@ def _by_wait(waits: Mapping[str, Any], now_ms: int) -> Said | None:
 def _by_end(events: Sequence[Mapping[str, Any]]) -> Said | None:
     for event in events:
         if event["what"] == "given_up":
-            return "Its producer never said whether to commit it, so it was rolled back.", "bad"
+            return Said("Its producer never said whether to commit it, so it was rolled back.", "bad")
         if event["what"] == "decided" and event["tag"] == "drop" and not event["group"]:
-            return "It was dropped when it was due: its topic was deleted, or it had expired.", "bad"
+            return Said("It was dropped when it was due: its topic was deleted, or it had expired.", "bad")
     return None
 
 
@@ -189,7 +217,7 @@ def _open_half(waits: Mapping[str, Any]) -> str:
 
 def _of_group(history: Mapping[str, Any], group: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> Answer:
     own = [event for event in events if event["group"] == group["group"]]
-    text, tone = (
+    said = (
         (_by_event(own[-1], group, own) if own else None)
         or _by_receipt(group)
         or _by_place(history, group)
@@ -198,8 +226,8 @@ def _of_group(history: Mapping[str, Any], group: Mapping[str, Any], events: Sequ
     )
     # What is pending is so now; of all else the log may say more.
     if own and history["next_after"] is not None and not own[-1]["pending"] and own[-1]["what"] != "acknowledged":
-        text = f"{text} The log wasn't read to its end: look further."
-    return Answer(group["group"], text, tone)
+        said = said._replace(text=f"{said.text} The log wasn't read to its end: look further.")
+    return Answer(group["group"], *said)
 
 
 def _by_event(last: Mapping[str, Any], group: Mapping[str, Any], own: Sequence[Mapping[str, Any]]) -> Said | None:
@@ -209,22 +237,23 @@ def _by_event(last: Mapping[str, Any], group: Mapping[str, Any], own: Sequence[M
     times = last["reconsume_times"]
     match last["what"]:
         case "acknowledged":
-            return f"Consumed: acknowledged at {moment(last['time_ms'])}.", "good"
+            return Said(f"Consumed: acknowledged at {moment(last['time_ms'])}.", "good")
         case "received" if last["pending"]:
-            return f"Held by a client until {moment(last['due_ms'])} (delivery {times + 1}).", ""
+            return Said(f"Held by a client until {moment(last['due_ms'])} (delivery {times + 1}).", "")
         case "dead" if last["pending"]:
             because = f" because of {reason}" if reason else ""
-            return f"Dead letter since {moment(last['time_ms'])}{because}", "bad"
+            show = f"lakemq dead-letters show {shlex.quote(group['group'])} {last['message_id']}"
+            return Said(f"Dead letter since {moment(last['time_ms'])}{because}", "bad", show)
         case "dead":
-            return "A dead letter that was redriven, or can't be sent again.", "warn"
+            return Said("A dead letter that was redriven, or can't be sent again.", "warn")
         case "scheduled" if last["pending"]:
-            return f"In retry {times} until {moment(last['due_ms'])}.{why}", "warn"
+            return Said(f"In retry {times} until {moment(last['due_ms'])}.{why}", "warn")
         case "nacked":
-            return f"Failed at {moment(last['time_ms'])}, and its retry isn't decided yet.{why}", "warn"
+            return Said(f"Failed at {moment(last['time_ms'])}, and its retry isn't decided yet.{why}", "warn")
         case "retried":
             return _by_retry(last, group, why)
         case "decided":
-            return "Dropped: it expired, or the topic was deleted.", "bad"
+            return Said("Dropped: it expired, or the topic was deleted.", "bad")
         case _:
             return None
 
@@ -232,12 +261,14 @@ def _by_event(last: Mapping[str, Any], group: Mapping[str, Any], own: Sequence[M
 def _by_retry(last: Mapping[str, Any], group: Mapping[str, Any], why: str) -> Said:
     number, offset = last["reconsume_times"], group["retries"]["offset"]
     if offset is not None and offset > last["queue_offset"]:
-        return f"Consumed, in retry {number}." if number else "Consumed, after it was sent again.", "good"
+        return Said(f"Consumed, in retry {number}." if number else "Consumed, after it was sent again.", "good")
     if not group["consume_enabled"]:
-        return f"Retry {number} waits: the group is paused.{why}", "warn"
+        return Said(f"Retry {number} waits: the group is paused.{why}", "warn", _resume(group))
     if not group["member_count"] and not group["receives"]:
-        return f"Retry {number} waits: the group has no consumers now.{why}", "bad"
-    return f"Retry {number} is ready since {moment(last['time_ms'])}, and no client has finished it yet.{why}", "warn"
+        return Said(f"Retry {number} waits: the group has no consumers now.{why}", "bad")
+    return Said(
+        f"Retry {number} is ready since {moment(last['time_ms'])}, and no client has finished it yet.{why}", "warn"
+    )
 
 
 def _by_receipt(group: Mapping[str, Any]) -> Said | None:
@@ -245,7 +276,7 @@ def _by_receipt(group: Mapping[str, Any]) -> Said | None:
     out = group["out"]
     if out is None:
         return None
-    return f"Held by a client until {moment(out['until_ms'])} (delivery {out['attempt']}).", ""
+    return Said(f"Held by a client until {moment(out['until_ms'])} (delivery {out['attempt']}).", "")
 
 
 def _by_place(history: Mapping[str, Any], group: Mapping[str, Any]) -> Said | None:
@@ -255,31 +286,36 @@ def _by_place(history: Mapping[str, Any], group: Mapping[str, Any]) -> Said | No
         return None
     unwanted = _unwanted(group)
     if unwanted:
-        return f"Skipped: the group wants only {unwanted}.", "warn"
+        return Said(f"Skipped: the group wants only {unwanted}.", "warn")
     whole = history["next_after"] is None and history["read_from_ms"] is None
     if group["receives"] and whole:
-        return "Skipped: no client received it. Its receives ask for other tags, or its offset was reset.", "warn"
-    return f"Consumed, or skipped by a reset: the group is at offset {count(offset)}, this is at {count(at)}.", "good"
+        return Said("Skipped: no client received it. Its receives ask for other tags, or its offset was reset.", "warn")
+    return Said(
+        f"Consumed, or skipped by a reset: the group is at offset {count(offset)}, this is at {count(at)}.", "good"
+    )
 
 
 def _by_obstacle(history: Mapping[str, Any], group: Mapping[str, Any]) -> Said | None:
     """By what keeps it from the group."""
     if unwanted := _unwanted(group):
-        return f"Will be skipped: the group wants only {unwanted}.", "warn"
+        return Said(f"Will be skipped: the group wants only {unwanted}.", "warn")
     expires_ms = history["message"].get("expire_at_ms")
     if expires_ms and expires_ms <= history["now_ms"]:
-        return f"Expired at {moment(expires_ms)}, before the group came to it.", "bad"
+        return Said(f"Expired at {moment(expires_ms)}, before the group came to it.", "bad")
     if group["model"] == BROADCASTING and group["offset"] is None:
-        return "Each member gets it, and keeps its own offset: the broker doesn't know how far they are.", ""
+        return Said("Each member gets it, and keeps its own offset: the broker doesn't know how far they are.", "")
     if not group["consume_enabled"]:
-        return f"The group is paused{_place_of(history, group)}. Resume it on its page.", "bad"
+        return Said(f"The group is paused{_place_of(history, group)}. Resume it.", "bad", _resume(group))
     if not group["member_count"] and not group["receives"]:
-        return f"The group has no consumers now{_place_of(history, group)}. Start its consumers.", "bad"
+        return Said(f"The group has no consumers now{_place_of(history, group)}. Start its consumers.", "bad")
     if group["member_count"] and group["paused_members"] >= group["member_count"]:
-        return f"All its members are paused{_place_of(history, group)}.", "bad"
+        clients = f"lakemq group clients {shlex.quote(group['group'])}"
+        return Said(f"All its members are paused{_place_of(history, group)}.", "bad", clients)
     offset, end, lag = group["offset"], group["end_offset"], group["lag"]
     if offset is None and None not in (end, lag) and end - lag > history["target"]["queue_offset"]:
-        return "The group began after this message, and starts with newer ones. Reset its offsets to get it.", "warn"
+        return Said(
+            "The group began after this message, and starts with newer ones. Reset its offsets to get it.", "warn"
+        )
     return None
 
 
@@ -288,11 +324,18 @@ def _by_lag(history: Mapping[str, Any], group: Mapping[str, Any]) -> Said:
     held = f" Its queue is with {holders}." if holders else ""
     queue = f"queue {history['target']['queue_id']}"
     if group["offset"] is None:
-        return f"The group hasn't begun with {queue} yet.{held}", "warn"
+        return Said(f"The group hasn't begun with {queue} yet.{held}", "warn")
+    lag = f"lakemq group lag {shlex.quote(group['group'])}"
     ahead = history["target"]["queue_offset"] - group["offset"]
     if not ahead:
-        return f"It is the next one that the group has to finish in {queue}.{held}", "warn"
-    return f"The group is behind{_place_of(history, group)}: {count(ahead)} messages come first.{held}", "warn"
+        return Said(f"It is the next one that the group has to finish in {queue}.{held}", "warn")
+    return Said(
+        f"The group is behind{_place_of(history, group)}: {count(ahead)} messages come first.{held}", "warn", lag
+    )
+
+
+def _resume(group: Mapping[str, Any]) -> str:
+    return f"lakemq group resume {shlex.quote(group['group'])}"
 
 
 def _unwanted(group: Mapping[str, Any]) -> str:

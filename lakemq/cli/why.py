@@ -1,0 +1,118 @@
+"""Why a message was or wasn't delivered, as `lakemq message why` shows it. The rules are those of the console:
+`lakemq.model.life`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from rich.table import Table
+from rich.text import Text
+
+from lakemq.cli import shown
+from lakemq.cli.brokers import Named, ask_each
+from lakemq.cli.output import note, stdout, write_line
+from lakemq.cli.search import SearchQuery, search_by_key, together
+from lakemq.model.life import Answer, Life, goes_on, life_of, with_page
+from lakemq.model.written import moment
+
+if TYPE_CHECKING:
+    from lakemq.client.http import HttpClient
+
+_COLOURS = {"good": shown.HERE, "bad": shown.NOWHERE, "warn": shown.LABEL, "": ""}
+
+
+def ids_of(brokers: list[Named], topic: str | None, wanted: SearchQuery) -> list[str]:
+    """The ids of messages with a key, those that wait first; says how many they are, and what was not searched."""
+    found = together(ask_each(brokers, lambda client: search_by_key(client, topic, wanted)), wanted)
+    # A retry is a copy: the history of its message has it.
+    ids = [each.message_id for each in found.waiting if each.waits_for != "retry"]
+    ids += [each.message_id for each in found.messages]
+    ids = ids[: wanted.count_max]
+    note(f"lakemq: {len(ids):,} with the key {shown.plain(wanted.key or '')!r}: {', '.join(ids) or 'none'}")
+    if not found.complete:
+        note("lakemq: not all of the log was looked at, so there may be older ones")
+    for said in found.notes:
+        note(f"lakemq: {said}")
+    return ids
+
+
+def answer(client: HttpClient, message_id: str, group: str | None, pages_max: int, as_json: bool) -> None:
+    """Look at one message, and write what is known. Raises `MessageNotFound`, `GroupNotFound`."""
+    history = history_of(client, message_id, pages_max)
+    life = life_of(history)
+    answers = answers_for(client, history, life, group)
+    if as_json:
+        write_json(history, life, answers)
+    else:
+        show(history, life, answers, group)
+    if history["next_after"] is not None:
+        note("lakemq: the log wasn't read to its end; --pages reads more of it")
+    if group is None and history["more_groups"]:
+        note(f"lakemq: {history['more_groups']:,} more groups of this topic were not looked at")
+
+
+def history_of(client: HttpClient, message_id: str, pages_max: int) -> dict[str, Any]:
+    """The history of a message, from so many pages of the log at most: its `next_after` is None if that was all.
+    Raises `MessageNotFound`."""
+    whole = client.history(message_id)
+    for _ in range(pages_max - 1):
+        if not goes_on(whole):
+            break
+        whole = with_page(whole, client.history(message_id, whole["next_after"]))
+    return whole
+
+
+def answers_for(client: HttpClient, history: Mapping[str, Any], life: Life, group: str | None) -> list[Answer]:
+    """Those of one group, or all. Raises `GroupNotFound`."""
+    if group is None:
+        return [*life.answers]
+    found = [each for each in life.answers if each.group == group or (not each.group and history["target"] is None)]
+    if not found:
+        client.group(group)
+        if history["more_groups"]:
+            text = f"{history['more_groups']:,} groups of {history['topic']} were not looked at, and it may be of them."
+            return [Answer(group, text, "warn", f"lakemq group show {group}")]
+        return [Answer(group, f"The group doesn't consume {history['topic']}.", "bad", f"lakemq group show {group}")]
+    return found
+
+
+def write_json(history: Mapping[str, Any], life: Life, answers: list[Answer]) -> None:
+    """One message, as a line."""
+    content = {
+        "message_id": history["message"]["message_id"],
+        "topic": history["topic"],
+        "answers": [each._asdict() for each in answers],
+        "steps": [each._asdict() for each in life.steps],
+        "complete": history["next_after"] is None,
+    }
+    write_line(orjson.dumps(content).decode())
+
+
+def show(history: Mapping[str, Any], life: Life, answers: list[Answer], group: str | None) -> None:
+    """One message: the answers, then what happened, with times in UTC."""
+    screen = stdout()
+    screen.print(_head(history), soft_wrap=True)
+    for each in answers:
+        who = f"{each.group}: " if each.group else ""
+        screen.print(Text.assemble("  ", (who, "bold"), (shown.plain(each.text), _COLOURS[each.tone])), soft_wrap=True)
+        if each.command:
+            screen.print(Text(f"    next: {each.command}"), soft_wrap=True)
+    screen.print(Text("  What happened (UTC):"))
+    table = Table.grid(padding=(0, 2))
+    for step in life.steps:
+        if group is not None and step.group not in ("", group):
+            continue
+        title = f"{step.title} (to come)" if step.to_come else step.title
+        detail = shown.plain(": ".join(part for part in (title, step.detail) if part))
+        table.add_row(Text(f"    {moment(step.time_ms)}"), Text(shown.plain(step.group), shown.NAME), Text(detail))
+    screen.print(table)
+
+
+def _head(history: Mapping[str, Any]) -> Text:
+    place, message = history["target"], history["message"]
+    head = Text.assemble((message["message_id"], "bold"), f"  {history['topic']}")
+    if place is not None:
+        head.append(f" queue {place['queue_id']} offset {place['queue_offset']:,}")
+    return head

@@ -1,0 +1,168 @@
+"""A topic's messages out of files of `messages`, decoded and written to a file of the topic's own table: what one task
+of Spark does. A few rows are in memory at a time, however many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.tables.new_file import NewFile
+from lakemq.jobs.tables.topic_rows import decoding, in_arrow
+from lakemq.jobs.tables.topic_table import STATISTICS
+from lakemq.model.schema import SchemaVersion, parse_schema
+from lakemq.model.topic_step import Range
+from lakemq.objects.path import opened
+
+pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
+
+_BATCH_BYTES = 16 * 1024 * 1024
+_BATCH_ROWS_MAX = 8 * 1024
+HERE_BYTES_MAX = 256 * 1024
+"""Files of so many bytes together are read in this process: to plan tasks takes longer."""
+_RESULT = pa.schema([("topic", pa.string()), ("action", pa.string()), ("error", pa.string())])
+_TIME = pa.timestamp("us", tz="UTC")
+_SOURCES: dict[str, tuple[str, pa.DataType]] = {
+    "_message_id": ("message_id", pa.string()),
+    "_broker": ("broker", pa.string()),
+    "_position": ("position", pa.int64()),
+    "_queue_id": ("queue_id", pa.int32()),
+    "_offset": ("queue_offset", pa.int64()),
+    "_time": ("store_time", _TIME),
+    "_born_time": ("born_time", _TIME),
+    "_tag": ("tag", pa.string()),
+    "_keys": ("keys", pa.list_(pa.string())),
+    "_ordering_key": ("ordering_key", pa.string()),
+    "_properties": ("properties", pa.map_(pa.string(), pa.string())),
+    "_body": ("body", pa.binary()),
+}
+_NAMES = ("topic", *(source for source, _ in _SOURCES.values()))
+
+
+class TopicFile(NamedTuple):
+    """What is to be written. `files`: of `messages`, with all that the ranges have of the topic; `size`: their bytes.
+    `versions`: of the topic's schema. `table`: the folder of the topic's own table."""
+
+    topic: str
+    versions: tuple[SchemaVersion, ...]
+    ranges: tuple[Range, ...]
+    files: tuple[Path, ...]
+    size: int
+    table: Path
+
+    def write(self) -> str | None:
+        """Delta's action that adds the file; None: there are no such messages. Raises `OSError`, and
+        `pa.ArrowException` for a file that isn't sound."""
+        output: NewFile | None = None
+        schema = self._schema()
+        try:
+            for path in self.files:
+                for batch in self._batches(path):
+                    if output is None:
+                        output = NewFile(self.table, schema, STATISTICS)
+                    output.write(self._decoded(batch, schema))
+            return None if output is None else output.close()
+        finally:
+            if output is not None:
+                output.__exit__(None, None, None)
+
+    def _schema(self) -> pa.Schema:
+        current = self.versions[-1]
+        fields = in_arrow(parse_schema(current.type, current.text).columns)
+        said = [*fields, *((name, kind) for name, (_, kind) in _SOURCES.items())]
+        return pa.schema([*said, ("_error", pa.string()), ("_schema_version", pa.int32())])
+
+    def _decoded(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        times = pc.cast(batch.column("_time"), pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64())
+        decoded = decoding(self.versions)(batch.column("_body").to_pylist(), times.to_pylist())
+        number = pa.array([self.versions[-1].version] * batch.num_rows, pa.int32())
+        # `flatten` gives a field null where its struct is; `field` wouldn't.
+        fields, errors = decoded.flatten()
+        return pa.RecordBatch.from_arrays([*fields.flatten(), *batch.columns, errors, number], schema=schema)
+
+    def _batches(self, path: Path) -> Iterator[pa.RecordBatch]:
+        """The topic's rows of the ranges, with the columns that begin with `_`."""
+        with pq.ParquetFile(opened(path), pre_buffer=False, coerce_int96_timestamp_unit="us") as file:
+            groups = [at for at in range(file.metadata.num_row_groups) if self._may_have(file.metadata.row_group(at))]
+            size = sum(file.metadata.row_group(at).total_byte_size for at in groups)
+            rows = sum(file.metadata.row_group(at).num_rows for at in groups)
+            if not rows:
+                return
+            there = set(file.schema_arrow.names)
+            names = [name for name in _NAMES if name in there]
+            count = min(max(_BATCH_BYTES * rows // max(size, 1), 1), _BATCH_ROWS_MAX)
+            for batch in file.iter_batches(count, groups, columns=names, use_threads=False):
+                found = batch.filter(self._wanted(batch))
+                if found.num_rows:
+                    yield _renamed(found, there)
+
+    def _wanted(self, batch: pa.RecordBatch) -> pa.Array:
+        is_within = None
+        for each in self.ranges:
+            position = batch.column("position")
+            part = pc.and_(pc.greater_equal(position, each.low), pc.less(position, each.high))
+            part = pc.and_(part, pc.equal(batch.column("broker"), each.broker))
+            is_within = part if is_within is None else pc.or_(is_within, part)
+        return pc.and_(is_within, pc.equal(batch.column("topic"), self.topic))
+
+    def _may_have(self, group: Any) -> bool:
+        """Whether the row group's bounds leave room for such a row."""
+        for at in range(group.num_columns):
+            column = group.column(at)
+            bounds = column.statistics
+            if bounds is None or not bounds.has_min_max:
+                continue
+            if column.path_in_schema == "topic" and not bounds.min <= self.topic <= bounds.max:
+                return False
+            if column.path_in_schema == "position" and not any(
+                bounds.min < each.high and bounds.max >= each.low for each in self.ranges
+            ):
+                return False
+        return True
+
+
+def _renamed(batch: pa.RecordBatch, there: set[str]) -> pa.RecordBatch:
+    """With the columns' names and types as a topic's table has them; one that an older file lacks is null."""
+    columns: list[Any] = []
+    for source, kind in _SOURCES.values():
+        column = batch.column(source) if source in there else pa.nulls(batch.num_rows, kind)
+        columns.append(column if column.type.equals(kind) else column.cast(kind))
+    return pa.RecordBatch.from_arrays(columns, names=list(_SOURCES))
+
+
+class Written(NamedTuple):
+    """Delta's action that adds a file; None: there was nothing to write. `error`: what it failed with."""
+
+    action: str | None
+    error: str | None = None
+
+
+def write_files(session: SparkSession, files: Mapping[str, TopicFile]) -> dict[str, Written]:
+    """Writes them all, by topic: in a task of Spark for each, or here where they are small. One that fails doesn't stop
+    the others."""
+    tasks = dict(files)
+    if sum(each.size for each in tasks.values()) <= HERE_BYTES_MAX:
+        return {topic: _written(each) for topic, each in tasks.items()}
+    names = list(tasks)
+
+    def write_some(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                row = {"topic": names[index]} | _written(tasks[names[index]])._asdict()
+                yield pa.RecordBatch.from_pylist([row], schema=_RESULT)
+
+    indexes = session.range(0, len(names), 1, len(names))
+    found = indexes.mapInArrow(write_some, "topic string, action string, error string").toArrow()
+    return {row["topic"]: Written(row["action"], row["error"]) for row in found.to_pylist()}
+
+
+def _written(file: TopicFile) -> Written:
+    try:
+        return Written(file.write())
+    except Exception as error:  # noqa: BLE001 (of any kind: the other topics' go on)
+        return Written(None, f"{type(error).__name__}: {error}"[:500])

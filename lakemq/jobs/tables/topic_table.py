@@ -1,0 +1,132 @@
+"""A topic's own Delta table: its columns, how it is made and altered, and how far it holds the topic's messages.
+
+Each commit holds rows and, for each broker, a transaction identifier of Delta that says up to which position: both or
+neither. Where the types of columns change, the table begins anew: it gets another life, whose identifiers say nothing
+yet, and then one commit takes all rows away and changes the columns.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.tables.table import PROPERTIES
+from lakemq.model.column_type import ColumnType, in_sql, quoted
+from lakemq.model.topic_table import PREFIX, new_fields, table_name
+from lakemq.objects.path import delta_options
+from lakemq.storage.lake.delta_log import OF_TOPIC, is_table, tables_of
+from lakemq.storage.lake.log_marks import LogMark, logs_of
+from lakemq.storage.lake.progress import read_identifiers
+
+TOPIC, LIFE = "lakemq.topic", "lakemq.life"
+"""Properties of the table: of which topic it is, and what its identifiers begin with."""
+
+METADATA = {
+    "_message_id": "string",
+    "_broker": "string",
+    "_position": "bigint",
+    "_queue_id": "int",
+    "_offset": "bigint",
+    "_time": "timestamp",
+    "_born_time": "timestamp",
+    "_tag": "string",
+    "_keys": "array<string>",
+    "_ordering_key": "string",
+    "_properties": "map<string,string>",
+    "_body": "binary",
+    "_error": "string",
+    "_schema_version": "int",
+}
+STATISTICS = ("_time", "_broker", "_position", "_queue_id", "_offset")
+_LIFE_DIGITS = 12
+
+
+class TopicTable(NamedTuple):
+    """One that is there."""
+
+    topic: str
+    path: Path
+    life: str
+
+    def identifier(self, broker: str) -> str:
+        """Of how far it holds that broker's messages."""
+        return f"{OF_TOPIC}{self.life}-{broker}"
+
+    def held(self, version: int | None = None) -> Held:
+        """As of that version, or the last. Raises `TornEntry`, `OSError`."""
+        version, identifiers = read_identifiers(self.path, version)
+        begin = self.identifier("")
+        positions = {
+            name.removeprefix(begin): at for name, at in identifiers.items() if name.startswith(begin) and at >= 0
+        }
+        return Held(version, positions, logs_of(identifiers))
+
+
+class Held(NamedTuple):
+    """What a version of a topic's table holds: below these positions everything, and of which logs."""
+
+    version: int
+    positions: Mapping[str, int]
+    logs: Mapping[str, LogMark]
+
+
+def find_topic_table(lake: Path, topic: str) -> TopicTable | None:
+    """That of the topic; None: there is none. Raises `DeltaError`, `OSError` where it can't be read."""
+    path = lake.absolute() / table_name(topic)
+    return _at(path) if is_table(path) else None
+
+
+def topic_tables(lake: Path) -> Iterator[TopicTable]:
+    """All that are in the lake, whether they are kept still or not."""
+    for path in tables_of(lake.absolute()):
+        if path.name.startswith(PREFIX) and (found := _at(path)) is not None:
+            yield found
+
+
+def _at(path: Path) -> TopicTable | None:
+    said = DeltaTable(str(path), storage_options=delta_options(path)).metadata().configuration
+    if said.get(TOPIC) is None or said.get(LIFE) is None:
+        return None  # somebody else's
+    return TopicTable(said[TOPIC], path, said[LIFE])
+
+
+def make_topic_table(session: SparkSession, lake: Path, topic: str, columns: ColumnType) -> tuple[TopicTable, bool]:
+    """The topic's table with these columns: made, altered, or begun anew; and whether it is a new one, as SQL's catalog
+    doesn't know it then. Raises `PySparkException`, `Py4JError`, `DeltaError`, `OSError`."""
+    path = lake.absolute() / table_name(topic)
+    there = is_table(path)
+    present = json.loads(DeltaTable(str(path), storage_options=delta_options(path)).schema().to_json()) if there else {}
+    lacking = new_fields(present, columns) if there else None
+    if lacking is None:
+        _begin(session, path, topic, columns, anew=there)
+    elif lacking:
+        added = ", ".join(f"{field.path} {field.type}" for field in lacking)
+        session.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({added})")
+    found = _at(path)
+    if found is None:
+        raise DeltaError(f"{path} is a table of somebody else's: it can't be the one of topic {topic}")
+    return found, not there
+
+
+def _begin(session: SparkSession, path: Path, topic: str, columns: ColumnType, *, anew: bool) -> None:
+    kinds = {each.name: in_sql(each.type) for each in columns.fields} | METADATA
+    listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in kinds.items())
+    life = uuid.uuid4().hex[:_LIFE_DIGITS]
+    if anew:
+        if _at(path) is None:
+            return
+        # First the life, then the rows: who is killed in between finds other columns than are wanted, and begins again.
+        session.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{LIFE}' = '{life}')")
+        empty = session.createDataFrame([], listed)
+        empty.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(str(path))
+        return
+    own = {"delta.dataSkippingStatsColumns": ",".join(STATISTICS), TOPIC: topic, LIFE: life}
+    properties = ", ".join(f"'{key}' = '{value}'" for key, value in (PROPERTIES | own).items())
+    session.sql(f"CREATE TABLE delta.`{path}` ({listed}) USING delta CLUSTER BY (_time) TBLPROPERTIES ({properties})")

@@ -1,0 +1,53 @@
+"""Appends to a topic's own table that carry how far it is, so that each message is there once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.errors import LakeOutOfStep
+from lakemq.jobs.tables.delta_transactions import DeltaTransactions
+from lakemq.jobs.tables.driver import Driver
+from lakemq.jobs.tables.topic_table import Held, TopicTable
+from lakemq.storage.lake.log_marks import LogMark, log_identifier
+
+
+class TopicWriter:
+    """The one writer of a table that is there. Not for several threads at once."""
+
+    def __init__(self, session: SparkSession, table: TopicTable, driver: Driver) -> None:
+        self._table = table
+        self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
+        self._delta = self._jvm.org.apache.spark.sql.delta
+        self._transactions = DeltaTransactions(session, table.path, driver)
+
+    def append(self, action: str | None, ends: Mapping[str, int], logs: Mapping[str, str], known: Held) -> Held:
+        """Commits a file (Delta's action that adds it; None: there is nothing to add) with `ends`, up to where the
+        table holds each broker's messages then; what it holds then. `logs`: by broker the id of its log, which the
+        commit says where the table doesn't yet.
+
+        `known` is what the caller went by: raises `LakeOutOfStep`, with nothing written, where the table says
+        something else by now; as Delta does where that comes about meanwhile; `LakeTaken`.
+        """
+        transaction = self._transactions.begin(known.version)
+        held = self._table.held(int(transaction.snapshot().version()))
+        if (held.positions, held.logs) != (known.positions, known.logs):
+            raise LakeOutOfStep(f"another writer has changed {self._table.path}")
+        said = {self._table.identifier(broker): end for broker, end in ends.items()}
+        new = {broker: logs[broker] for broker in ends if logs.get(broker) and broker not in held.logs}
+        said |= {log_identifier(broker, log_id): 1 for broker, log_id in new.items()}
+        actions, none = self._transactions.log.nothing, self._transactions.log.none
+        if action is not None:
+            actions = actions.appended(self._action(action))
+        for name, value in said.items():
+            transaction.readTxn().append(name)  # so that it fails when another moves that
+            actions = actions.appended(self._delta.actions.SetTransaction(name, value, none))
+        mode = self._jvm.org.apache.spark.sql.streaming.OutputMode.Append()
+        version = transaction.commit(actions, self._delta.DeltaOperations.StreamingUpdate(mode, "lakemq", 0, none))
+        marks = {broker: LogMark(1, log_id) for broker, log_id in new.items()}
+        return Held(int(version), {**held.positions, **ends}, {**held.logs, **marks})
+
+    def _action(self, text: str) -> Any:
+        return getattr(self._delta.actions, "Action$").__getattr__("MODULE$").fromJson(text)

@@ -1,0 +1,24 @@
+"""Numbers and times as people read them. Pure."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+Number = float | None
+"""None: not known."""
+NOT_KNOWN = "–"
+_LAST_MS = 253_402_300_799_999
+"""The last one that a date can express."""
+
+
+def count(number: Number) -> str:
+    """Such as 12,345."""
+    return NOT_KNOWN if number is None or not math.isfinite(number) else f"{number:,.0f}"
+
+
+def moment(ms: Number) -> str:
+    """A time since the epoch, in UTC."""
+    if ms is None or not 0 <= ms <= _LAST_MS:
+        return NOT_KNOWN
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S}.{int(ms) % 1000:03d}"

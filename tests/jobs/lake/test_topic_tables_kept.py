@@ -1,0 +1,283 @@
+"""Topics' own Delta tables: each message once, whatever happens."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.errors import LakeOutOfStep
+from lakemq.jobs.lake.query import LakeQuery
+from lakemq.jobs.lake.topic_tables_kept import TopicTablesKept
+from lakemq.jobs.maintenance.runner import Runner
+from lakemq.jobs.maintenance.runs import DONE
+from lakemq.jobs.sql.live import LiveViews
+from lakemq.jobs.tables import topic_file
+from lakemq.jobs.tables.delta_writer import forget_cached_logs
+from lakemq.jobs.tables.driver import Driver
+from lakemq.jobs.tables.tables import MESSAGES
+from lakemq.jobs.tables.topic_table import find_topic_table, make_topic_table
+from lakemq.jobs.tables.topic_writer import TopicWriter
+from lakemq.model import topic_step
+from lakemq.model.schema import parse_schema
+from lakemq.model.topic_table import table_name
+from lakemq.settings import Lake, Maintenance, Settings
+from lakemq.storage.lake.progress import read_progress
+from lakemq.testing import GatewayProcess, start_gateway
+from tests.gateway.http_client import connect, put_topic
+from tests.jobs.conftest import produce_to
+from tests.jobs.lake_checks import wait_until_compacted
+from tests.jobs.streams import LakeRun
+
+ORDER: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "total": {"type": "number", "multipleOf": 0.01},
+        "at": {"type": "string", "format": "date-time"},
+        "lines": {"type": "array", "items": {"type": "object", "properties": {"sku": {"type": "string"}}}},
+    },
+    "required": ["id"],
+}
+PAID = {**ORDER, "properties": {**ORDER["properties"], "paid": {"type": "boolean"}}}
+PAID["properties"] |= {
+    "lines": {"type": "array", "items": {"properties": {"sku": {"type": "string"}, "count": {"type": "integer"}}}}
+}
+AS_TEXT = {**PAID, "properties": {**PAID["properties"], "at": {"type": "string"}}}
+
+
+class Scene:
+    """A gateway, and a lake that a query writes all the time; topics' tables are kept where a test says so."""
+
+    def __init__(self, spark: SparkSession, gateway: GatewayProcess, lake: Path) -> None:
+        self.spark, self.gateway, self.lake = spark, gateway, lake
+        self.views = LiveViews(spark, lake, lambda: gateway.url)
+        self.settings = Settings(
+            lake=Lake(dir=lake, trigger_ms=200, merge_files=64), maintenance=Maintenance(retry_pause_ms=0)
+        )
+        self.number = 0
+        self.query = self.start()
+
+    def start(self, views: LiveViews | None = None) -> LakeRun:
+        driver = Driver(self.spark, self.settings.lake)
+        return LakeRun(lambda: LakeQuery(self.spark, self.settings, self.gateway.url, views, driver=driver))
+
+    def new_topic(self) -> str:
+        self.number += 1
+        with connect(self.gateway) as http:
+            put_topic(http, f"Orders-{self.number}")
+        return f"Orders-{self.number}"
+
+    def produce(self, topic: str, *bodies: Any) -> list[dict[str, Any]]:
+        texts = [each if isinstance(each, str) else json.dumps(each) for each in bodies]
+        return produce_to(self.gateway.url, topic, [{"body": each, "queue_id": 0} for each in texts])
+
+    def put_schema(self, topic: str, schema: Any, **said: Any) -> None:
+        with connect(self.gateway) as http:
+            done = http.put(f"/v1/topics/{topic}/schema", json={"schema": schema, **said})
+        assert done.is_success, done.text
+        self.views.refresh_topics()
+
+    def compact(self) -> None:
+        wait_until_compacted(self.gateway.url, self.query.is_alive)
+
+    def keeper(self) -> TopicTablesKept:
+        """As a process that has just started has it."""
+        forget_cached_logs(self.spark)
+        driver = Driver(self.spark, self.settings.lake)
+        progress = lambda: read_progress(MESSAGES.path(self.lake))  # noqa: E731
+        return TopicTablesKept(self.spark, self.lake, driver, self.views.kept_topics, progress, self.views.tables_made)
+
+    def keep(self) -> int:
+        """Rounds until nothing is left to do; how many."""
+        keeper, rounds = self.keeper(), 1
+        while keeper.round():
+            rounds += 1
+        return rounds
+
+    def rows(self, topic: str, *columns: str) -> list[tuple[Any, ...]]:
+        """As a reader that is not Spark has them, in the order of the log."""
+        found = find_topic_table(self.lake, topic)
+        assert found is not None
+        table = DeltaTable(str(found.path)).to_pyarrow_table(columns=["_position", *columns]).sort_by("_position")
+        return list(zip(*(table[name].to_pylist() for name in columns), strict=True))
+
+    def run(self, job: str, parameters: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+        settings = self.settings.model_copy(update={"maintenance": Maintenance(retry_pause_ms=0, **options)})
+        driver = Driver(self.spark, settings.lake)
+        runner = Runner(self.spark, settings, lambda: self.gateway.url, self.views.renew, driver=driver)
+        done = runner.run(job, "command", parameters)
+        assert done.result == DONE, done
+        return dict(done.detail)
+
+
+@pytest.fixture(scope="module")
+def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    folder = tmp_path_factory.mktemp("topic-tables")
+    with start_gateway(folder / "log", routing__grace_ms=-1) as gateway:
+        made = Scene(spark, gateway, folder / "lake")
+        made.views.register()
+        yield made
+        made.query.stop()
+
+
+def test_history_and_what_comes_are_rows_once_across_restarts(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = scene.new_topic()
+    scene.produce(topic, {"id": 1, "total": 0.1, "lines": [{"sku": "a"}]}, "no JSON")
+    scene.compact()
+    assert scene.keep() == 1
+    assert find_topic_table(scene.lake, topic) is None, "nobody has asked for it"
+    scene.put_schema(topic, ORDER, table=True)
+    scene.keep()
+    scene.produce(topic, {"id": 2, "at": "2026-01-02T03:04:05Z"})
+    scene.produce("other", {"id": 9})
+    scene.compact()
+    monkeypatch.setattr(topic_file, "HERE_BYTES_MAX", -1)  # by tasks of Spark
+    scene.keep()
+    scene.keep()
+    assert [row[0] for row in scene.rows(topic, "id")] == [1, None, 2]
+    (first, second, third) = scene.rows(topic, "total", "lines", "_error", "_schema_version", "_body", "_queue_id")
+    assert (str(first[0]), *first[1:4]) == ("0.10", [{"sku": "a"}], None, 1)
+    assert second[2].startswith("the body is no JSON")
+    assert second[4:] == (b"no JSON", 0)
+    assert third[2] is None
+    found = scene.spark.sql(
+        f"SELECT id, total, _time FROM {table_name(topic)} WHERE _error IS NULL ORDER BY id"
+    ).collect()
+    assert [(row.id, str(row.total)) for row in found] == [(1, "0.10"), (2, "None")]
+    live = scene.spark.sql(f"SELECT id, total, _time FROM topics.`{topic}` WHERE _error IS NULL ORDER BY id").collect()
+    assert live == found
+
+
+def test_a_commit_that_somebody_else_made_first_is_not_made_again(scene: Scene) -> None:
+    topic = scene.new_topic()
+    scene.produce(topic, {"id": 1})
+    scene.compact()
+    scene.put_schema(topic, ORDER, table=True)
+    slow = scene.keeper()
+    slow.round()
+    scene.produce(topic, {"id": 2})
+    scene.compact()
+    scene.keep()  # another process, as the first one stood still
+    slow.round()
+    assert scene.rows(topic, "id") == [(1,), (2,)]
+    found, _ = make_topic_table(scene.spark, scene.lake, topic, parse_schema("json", json.dumps(ORDER)).columns)
+    writer = TopicWriter(scene.spark, found, Driver(scene.spark, scene.settings.lake))
+    before = found.held()
+    writer.append(None, {"broker-a": before.positions["broker-a"] + 1}, {}, before)
+    with pytest.raises(LakeOutOfStep):
+        writer.append(None, {"broker-a": before.positions["broker-a"] + 2}, {}, before)
+
+
+def test_columns_are_added_and_where_a_type_changes_the_table_begins_anew(scene: Scene) -> None:
+    topic = scene.new_topic()
+    at = "2026-01-02T03:04:05Z"
+    scene.put_schema(topic, ORDER, table=True)
+    scene.produce(topic, {"id": 1, "paid": True, "at": at, "lines": [{"sku": "a", "count": 1}]})
+    scene.compact()
+    scene.keep()
+    scene.put_schema(topic, PAID)
+    scene.produce(topic, {"id": 2, "paid": True, "lines": [{"sku": "b", "count": 2}]})
+    scene.compact()
+    scene.keep()
+    assert scene.rows(topic, "id", "paid", "_schema_version") == [(1, None, 1), (2, True, 2)]
+    assert scene.rows(topic, "lines")[1] == ([{"sku": "b", "count": 2}],)
+    scene.put_schema(topic, AS_TEXT)
+    scene.keep()
+    assert scene.rows(topic, "id", "paid", "at", "_schema_version") == [(1, True, at, 3), (2, True, None, 3)]
+
+
+def test_a_backfill_goes_in_steps(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = scene.new_topic()
+    for number in range(3):
+        scene.produce(topic, {"id": number})
+        scene.compact()
+    monkeypatch.setattr(topic_step, "ROWS_MAX", 1)
+    scene.put_schema(topic, ORDER, table=True)
+    assert scene.keep() >= 3
+    assert scene.rows(topic, "id") == [(0,), (1,), (2,)]
+
+
+def test_what_is_erased_or_past_its_retention_is_gone_from_it(scene: Scene) -> None:
+    topic = scene.new_topic()
+    scene.put_schema(topic, ORDER, table=True)
+    scene.produce(topic, {"id": 1, "name": "Ann"}, {"id": 2})
+    scene.compact()
+    scene.keep()
+    found = find_topic_table(scene.lake, topic)
+    assert found is not None
+    detail = scene.run("erase", {"where": f"topic = '{topic}' AND body_text(body) LIKE '%Ann%'"})
+    assert detail["tables"][found.path.name] == 1
+    assert scene.rows(topic, "id") == [(2,)]
+    held = b"".join(each.read_bytes() for each in found.path.glob("*.parquet"))
+    assert b"Ann" not in held
+    scene.produce(topic, {"id": 3})
+    scene.compact()
+    scene.keep()
+    assert scene.rows(topic, "id") == [(2,), (3,)]
+    scene.run("optimize", small_files_min=2)
+    assert len(DeltaTable(str(found.path)).file_uris()) == 1
+    assert found.path.name in scene.run("stats")["tables"]
+    removed = scene.run("retention", keep={topic: "1ms"})["removed"]
+    assert removed[found.path.name] == 2
+    assert scene.rows(topic, "id") == []
+
+
+def test_a_topic_that_no_longer_has_a_table_keeps_what_is_there(scene: Scene) -> None:
+    topic = scene.new_topic()
+    scene.put_schema(topic, ORDER, table=True)
+    scene.produce(topic, {"id": 1})
+    scene.compact()
+    scene.keep()
+    scene.put_schema(topic, ORDER, table=False)
+    scene.produce(topic, {"id": 2})
+    scene.compact()
+    scene.keep()
+    assert scene.rows(topic, "id") == [(1,)]
+    scene.put_schema(topic, ORDER, table=True)
+    scene.keep()
+    assert scene.rows(topic, "id") == [(1,), (2,)]
+    with connect(scene.gateway) as http:
+        http.delete(f"/v1/topics/{topic}")
+    scene.views.refresh_topics()
+    scene.keep()
+    assert topic not in scene.views.kept_topics()
+    assert scene.rows(topic, "id") == [(1,), (2,)]
+
+
+def test_a_table_that_cant_be_read_stops_no_other(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    broken, sound = scene.new_topic(), scene.new_topic()
+    for topic in (broken, sound):
+        scene.put_schema(topic, ORDER, table=True)
+        scene.produce(topic, {"id": 1})
+    scene.compact()
+    scene.keep()
+    found = find_topic_table(scene.lake, broken)
+    assert found is not None
+    for entry in (found.path / "_delta_log").glob("*.json"):
+        entry.write_bytes(b"torn")
+    scene.produce(sound, {"id": 2})
+    scene.compact()
+    scene.keep()
+    assert scene.rows(sound, "id") == [(1,), (2,)]
+    assert f"the table of topic {broken} is not kept" in caplog.text
+    scene.query.stop()
+    scene.query = scene.start(scene.views)  # which puts back what is torn, and keeps the tables
+    give_up = time.monotonic() + 200
+    while not _is_sound(found.path) or scene.rows(broken, "id") != [(1,)]:
+        assert time.monotonic() < give_up, "the table isn't made anew"
+        time.sleep(0.2)
+
+
+def _is_sound(table: Path) -> bool:
+    try:
+        return DeltaTable(str(table)).version() > 0
+    except DeltaError:
+        return False
