@@ -51,7 +51,7 @@ def command(
     """The command that sends it; empty where its body is too long for one. The token is named, and never shown."""
     if len(str(message.get("body", ""))) > COPIED_MAX:
         return ""
-    content = json.dumps({"messages": [{**sent_again(message), **(delay or {})}]}, ensure_ascii=False)
+    content = json.dumps({"messages": [sent_again(message) | dict(delay or {})]}, ensure_ascii=False)
     lines = [
         f"curl -sS -X POST {shlex.quote(f'{address}/v1/topics/{topic}/messages')}",
         *(['  -H "Authorization: Bearer $LAKEMQ_TOKEN"'] if with_token else []),

@@ -43,6 +43,7 @@ SHOTS: tuple[Shot, ...] = (
     ("phone", "/", NARROW, "dark"),
     ("waiting", "/waiting", (960, 760), "light"),
     ("sql", "/sql", (960, 1000), "light"),
+    ("schema", "/topics/orders/schema", (960, 640), "light"),
 )
 AS_ADMINISTRATOR = ("jobs", "people")
 WITH_JOBS = ("jobs", "sql")
@@ -86,6 +87,7 @@ def main() -> None:
 def _fill(http: httpx.Client) -> str:
     for topic, queues in (("orders", 4), ("payments", 4), ("shipments", 2), ("audit-events", 1), ("reminders", 1)):
         put_topic(http, topic, queues)
+    http.put("/v1/topics/orders/schema", json={"schema": _SCHEMA}).raise_for_status()
     for number in range(200):
         produce(http, "orders", _order(number))
         if number % 3 == 0:
@@ -104,6 +106,18 @@ def _fill(http: httpx.Client) -> str:
         produce(http, "reminders", {"body": "pay", "tag": "mail", "keys": [f"order-{number}"], "delay_ms": delay_ms})
     begin(http, "orders", "paid", "shipped", group="checkout")
     return produce(http, "orders", _order(4711))[0]["message_id"]
+
+
+_ITEM = {"type": "object", "properties": {"sku": {"type": "string"}, "count": {"type": "integer"}}}
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "order": {"type": "integer"},
+        "amount": {"type": "number"},
+        "items": {"type": "array", "items": _ITEM},
+    },
+    "required": ["order"],
+}
 
 
 def _order(number: int) -> dict[str, object]:

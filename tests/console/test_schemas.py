@@ -148,7 +148,7 @@ def test_a_schema_is_dropped_after_a_question_unless_it_changed_meanwhile(
     asked = visitor.get(f"{path}/drop")
     assert "Its one version goes." in asked
     http.put(f"/v1{path}", json={"schema": WIDER}).raise_for_status()
-    assert visitor.post(f"{path}/drop", if_version="1").status_code == 400
+    assert visitor.post(f"{path}/drop", if_version="1").status_code == 409
     assert len(versions_of(http, name)) == 2
     assert went_to(visitor.post(f"{path}/drop", if_version="2")) == path
     assert versions_of(http, name) == []

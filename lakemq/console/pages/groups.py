@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from lakemq.console import shown
+from lakemq.console import lags, shown
+from lakemq.console.lake_life import LOOK_MS_MAX, why_not
 from lakemq.console.rendering import segment
 from lakemq.console.visit import Visit
-from lakemq.contract import client_routes, routes
+from lakemq.contract import client_routes, routes, waiting_routes
 from lakemq.model.access import Action
 from lakemq.model.errors import InvalidRequest, LakemqError
 
@@ -37,8 +38,8 @@ async def list_groups(visit: Visit) -> Response:
 
 
 async def show_group(visit: Visit) -> Response:
-    """One group."""
-    name = visit.path("group")
+    """One group; with its lag over time where that is asked for."""
+    name, span = visit.path("group"), visit.field("lag")
     who = await visit.who()
     group = await visit.broker.get(routes.GROUP.at(name))
     try:
@@ -54,18 +55,58 @@ async def show_group(visit: Visit) -> Response:
         clients=clients[:CLIENTS_SHOWN_MAX],
         more_clients=max(len(clients) - CLIENTS_SHOWN_MAX, 0),
         topics=topics,
+        span=span,
+        spans=lags.SPANS,
+        past=await _past(visit, group, span) if span else None,
         may_change=who.may_on_group(Action.UPDATE, name),
         may_delete=who.may_on_group(Action.DELETE, name),
     )
 
 
+class Past(NamedTuple):
+    """A group's lag in a stretch of time, as a chart has it. `said`: why there is none."""
+
+    plot: str = ""
+    said: str = ""
+
+
+async def _past(visit: Visit, group: dict[str, Any], span: str) -> Past:
+    name = group["group"]
+    ends = {(each["topic"], each["queue_id"]): each["max_offset"] for each in group["lag"]}
+    topics = sorted({topic for topic, _ in ends})[: lags.TOPICS_MAX]
+    if not topics:
+        return Past(said="It has consumed nothing yet.")
+    broker = await visit.broker.describe()
+    # Times are the broker's own, which says its clock where it lists.
+    clock = await visit.broker.get(waiting_routes.TRANSACTIONS.at(), {"group": name, "max": 1})
+    times = lags.times_of(span, clock["now_ms"])
+    asked = (
+        lags.offsets_statement(broker["name"], name, times),
+        lags.ends_statement(broker["name"], topics, times),
+    )
+    try:
+        offsets, stored = [await _rows(visit, each) for each in asked]
+    except LakemqError as error:
+        if error.code == "unauthenticated":
+            raise
+        return Past(said=why_not(error))
+    plot = lags.plot_of(lags.lag_over_time(offsets, stored, ends), times)
+    return Past(plot, "" if plot else "The lake has no commits of this group that you may see.")
+
+
+async def _rows(visit: Visit, statement: str) -> list[dict[str, Any]]:
+    asked = {"statement": statement, "format": "json", "rows_max": lags.ROWS_MAX, "timeout_ms": LOOK_MS_MAX}
+    answer = await visit.broker.sql(json.dumps(asked).encode(), LOOK_MS_MAX / 1000 + 10.0)
+    return lags.rows_of(answer.json())
+
+
 def lags_of(group: dict[str, Any]) -> dict[str, Any]:
     """What is kept current of a group."""
-    lags = group["lag"]
+    queues = group["lag"]
     return {
         "group": group,
-        "lags": lags[:QUEUES_SHOWN_MAX],
-        "more_lags": max(len(lags) - QUEUES_SHOWN_MAX, 0),
+        "lags": queues[:QUEUES_SHOWN_MAX],
+        "more_lags": max(len(queues) - QUEUES_SHOWN_MAX, 0),
     }
 
 

@@ -11,12 +11,13 @@ from starlette.responses import Response
 from lakemq.console import curl, shown
 from lakemq.console.asked import Broker
 from lakemq.console.histories import FURTHER_MAX, FURTHER_STEP, history_of
+from lakemq.console.lake_life import why_not, with_lake
 from lakemq.console.visit import Visit
 from lakemq.contract import routes
 from lakemq.model.access import Action
 from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.life import life_of
-from lakemq.model.names import HALF_TOPIC, is_system
+from lakemq.model.names import HALF_TOPIC, RECEIVE_TOPIC, is_system
 
 ROWS_MAX = 50
 QUEUES_MAX = 16
@@ -126,6 +127,15 @@ async def show_message(visit: Visit) -> Response:
             raise refused
         if why is not None and why.code == "unauthenticated":
             raise why
+    lake_said, in_lake = "", visit.field("lake") == "1"
+    if in_lake and history is not None and history["read_from_ms"] is not None:
+        sees_all = who.user is not None and who.may_on_topic(Action.GET, RECEIVE_TOPIC)
+        try:
+            history = await with_lake(visit.broker, history, further, sees_all)
+        except LakemqError as error:
+            if error.code == "unauthenticated":
+                raise
+            lake_said = why_not(error)
     # The body of a half isn't shown to who only waits for it.
     shown_one = message or (history or {})["message"]
     topic = _sent_to(shown_one)
@@ -133,6 +143,9 @@ async def show_message(visit: Visit) -> Response:
         "message.html",
         history=history,
         life=None if history is None else life_of(history),
+        shown_further=further if further > 1 else "",
+        in_lake=in_lake,
+        lake_said=lake_said,
         no_life="" if why is None else why.detail,
         further=min(FURTHER_STEP * further, FURTHER_MAX) if further < FURTHER_MAX else None,
         message=shown_one,

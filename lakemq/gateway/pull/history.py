@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from lakemq.gateway.cold import ColdReader
 from lakemq.model.errors import LakemqError, MessageNotFound, PositionGone
 from lakemq.model.failure import failure_of
+from lakemq.model.life_event import what_of
 from lakemq.model.names import (
     ACK_TOPIC,
     CHECK_MAX_TOPIC,
@@ -250,26 +251,11 @@ async def find_message(store: Store, cold: ColdReader, position: int) -> Slice |
     return part
 
 
-_WHAT = {
-    SCHEDULE_TOPIC: "scheduled",
-    HALF_TOPIC: "checked",
-    OP_TOPIC: "operation",
-    CHECK_MAX_TOPIC: "given_up",
-    NACK_TOPIC: "nacked",
-    RECEIVE_TOPIC: "received",
-    ACK_TOPIC: "acknowledged",
-    DECISION_TOPIC: "decided",
-}
-
-
 def _event(part: Slice, number: int) -> Event:
     content, row = part.frame.content, part.row + number
     cause, _, group, due_ms, times, tag, properties = (content.values(name, row, 1)[0] for name in _COLUMNS)
     topic = part.run.topic
-    what = _WHAT.get(topic, "stored")
-    for prefix, name in ((RETRY_PREFIX, "retried"), (DEAD_LETTER_PREFIX, "dead")):
-        if topic.startswith(prefix):
-            what, group = name, topic.removeprefix(prefix)
+    what, named = what_of(topic)
     why = failure_of(dict(properties or {}))
     return Event(
         part.first_position + number,
@@ -279,7 +265,7 @@ def _event(part: Slice, number: int) -> Event:
         topic,
         part.run.queue_id,
         part.first_queue_offset + number,
-        group,
+        group if named is None else named,
         due_ms,
         times or 0,
         tag,

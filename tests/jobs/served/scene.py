@@ -77,6 +77,15 @@ def make_users(gateway: GatewayProcess, data: Path) -> dict[str, str]:
         }
 
 
+def fail(gateway: GatewayProcess) -> None:
+    """The first message of `secrets` is handed out to the group `tries`, which fails."""
+    with httpx.Client(base_url=gateway.url, trust_env=False, timeout=WAIT_S) as http:
+        wanted = {"topic": "secrets", "max": 1, "invisible_ms": 3_600_000, "wait_ms": 30_000}
+        (out,) = http.post("/v1/groups/tries/receive", json=wanted).raise_for_status().json()["messages"]
+        nack = {"receipt": out["receipt"], "delay_level": 18, "reason": "no such order"}
+        http.post("/v1/groups/tries/nacks", json={"messages": [nack]}).raise_for_status()
+
+
 def fill(spark: SparkSession, gateway: GatewayProcess, lake: Path) -> LiveViews:
     """Messages, and a lake that has all but the last two."""
 
@@ -91,6 +100,7 @@ def fill(spark: SparkSession, gateway: GatewayProcess, lake: Path) -> LiveViews:
         offsets = [{"topic": topic, "queue_id": 0, "offset": 1}]
         done = httpx.put(f"{gateway.url}/v1/groups/g/offsets", json={"offsets": offsets}, trust_env=False)
         assert done.is_success, done.text
+    fail(gateway)
     views = LiveViews(spark, lake, lambda: gateway.url)
     settings = Settings(lake=Lake(dir=lake, trigger_ms=0, merge_files=64))
     run = LakeRun(lambda: LakeQuery(spark, settings, gateway.url, views, driver=Driver(spark, settings.lake)))

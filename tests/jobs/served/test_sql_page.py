@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
+from typing import Any
 
 import httpx
 import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Browser, expect
 
+from lakemq.console.asked import Broker
+from lakemq.console.histories import history_of
+from lakemq.console.lake_life import with_lake
 from lakemq.console.sql_examples import EXAMPLES
+from lakemq.model.life import life_of
+from lakemq.wire.credentials import Credentials
 from tests.console.browser import Seen, open_browser
 from tests.console.visitor import ConsoleProcess, Visitor
 from tests.jobs.served.scene import WAIT_S, Scene
@@ -172,6 +180,52 @@ def test_a_statement_is_run_drawn_saved_and_found_by_its_link(seen: Seen, scene:
     assert json.loads(kept.value.path().read_text()) == [{"name": SCRIPT, "statement": EXAMPLES[0].statement}]
     page.get_by_role("button", name=f"Remove {SCRIPT}").click()
     expect(page.locator("[data-sql-none]")).to_be_visible()
+
+
+def test_the_lake_has_the_steps_of_a_message_that_have_left_the_log(visitor: Visitor, scene: Scene) -> None:
+    statement = "SELECT message_id FROM messages WHERE topic = 'secrets' ORDER BY position LIMIT 1"
+    ((message_id,),) = scene.rows(statement, "admin")
+
+    async def both(user: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        broker = Broker(scene.gateway.url, Credentials(scene.tokens[user]))
+        try:
+            whole = await history_of(broker, message_id, 1)
+            # As if the log began now.
+            cut = whole | {"events": [], "read_from_ms": whole["now_ms"] + 1}
+            return whole, await with_lake(broker, cut, 1, sees_all=True)
+        finally:
+            await broker.close()
+
+    with ThreadPoolExecutor(1) as pool:  # Playwright has a loop in this thread
+        by_log, by_lake = pool.submit(lambda: asyncio.run(both("admin"))).result()
+    assert [(each["what"], each["group"]) for each in by_lake["events"]] == [
+        ("received", "tries"),
+        ("nacked", "tries"),
+        ("scheduled", None),
+    ]
+    told = [{name: each[name] for name in each if name != "pending"} for each in by_log["events"]]
+    assert [{name: each[name] for name in each if name != "pending"} for each in by_lake["events"]] == told
+    assert by_lake["read_from_ms"] is None
+    titles = [each.title for each in life_of(by_lake).steps]
+    assert titles == ["Stored", "Handed out", "Failed", "Put aside until its next delivery"]
+    visitor.sign_in(scene.tokens["admin"])
+    assert "Failed" in visitor.get(f"/messages/{message_id}", lake=1)
+
+
+def test_a_groups_lag_comes_from_the_lake(seen: Seen, visitor: Visitor, scene: Scene) -> None:
+    visitor.sign_in(scene.tokens["admin"])
+    plot = re.search(r'data-plot="([^"]+)"', visitor.get("/groups/g", lag="1h"))
+    assert plot is not None
+    _, drawn = json.loads(unescape(plot[1]))
+    # The group has consumed the first message of each topic's first queue.
+    left = "SELECT count(*) - 2 FROM messages WHERE queue_id = 0 AND topic IN ('orders', 'secrets')"
+    assert [[drawn["values"][-1]]] == scene.rows(left, "admin")
+    visitor.get("/groups/g", 400, lag="1y")
+    seen.page.set_viewport_size({"width": 360, "height": 640})
+    seen.page.goto("/groups/g")
+    seen.page.get_by_role("button", name="Draw it").click()
+    expect(seen.page.locator("#lag-before > *")).to_be_visible()
+    assert seen.overflow() == 0
 
 
 @pytest.mark.long
