@@ -19,7 +19,6 @@ from lakemq.testing.object_store import ObjectStore
 from tests.etcd_server import EtcdServer, find_etcd
 from tests.objects.stores import lake_in
 from tests.ports import Ports, own_ports
-from tests.quick_spark import INTERPRETED
 from tests.reliability.fork_server import LazyForks
 
 if TYPE_CHECKING:
@@ -178,11 +177,14 @@ def s3a() -> None:
 
 
 FEW_ROWS = {
-    # All processes share two cores: a collector with threads of its own costs more than it saves. Every plan makes much
-    # that is soon garbage, and a session of a thousand tests keeps much: with the rooms that Java chooses by itself it
-    # collected for a tenth of its processor time.
+    # All processes share two cores: a collector with threads of its own costs more than it saves. With Java's default
+    # sizes, garbage collection took a tenth of the session's CPU time: plans are short-lived, and the heap was small.
     "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC -Xms1536m -Xmn512m -XX:MetaspaceSize=300m",
-    **INTERPRETED,
+    # Tests have few rows in many plans: to write Java for each plan and compile it is a sixth of their processor time.
+    # What starts processes of its own (jobs, kills, demos, notebooks) runs as all users' does.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
 }
 
 

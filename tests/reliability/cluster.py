@@ -97,7 +97,7 @@ def run(folder: Path, kinds: Sequence[str], seed: int, names: Sequence[str] = JO
 
 @contextlib.contextmanager
 def _cluster(folder: Path) -> Generator[SparkCluster]:
-    """Of Javas that are soon warm: master, workers and, as their children, executors have the environment of now."""
+    """One whose JVMs compile quickly: all of them inherit this process's environment, executors by way of a worker."""
     before = os.environ.get(JAVA_OPTIONS)
     os.environ[JAVA_OPTIONS] = QUICK_SPARK[JAVA_OPTIONS]
     try:
