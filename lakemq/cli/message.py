@@ -66,7 +66,7 @@ def search(
 ) -> None:
     """Find messages of a topic, or by their key in all topics, newest first.
 
-    --key uses the index over log and lake, and also finds messages that wait: delayed ones, retries, and halves of open
+    --key uses the index over log and lake, and also finds messages that wait: delayed ones, and halves of open
     transactions. Without it, the whole topic is read.
 
     \b

@@ -1,5 +1,5 @@
 """Messages with a key that no group gets yet: scheduled ones, and halves of open transactions. The index of keys has
-them only once they are delivered."""
+them only once they are delivered. Retries wait too, but their messages were delivered, so the index has these."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakemq.cli import shown
-from lakemq.model.names import RETRY_PREFIX
 
 if TYPE_CHECKING:
     from lakemq.client.http import HttpClient
@@ -20,8 +19,8 @@ KEY_CHARACTERS_MAX = 200
 
 
 class Waiting(NamedTuple):
-    """One of them. `waits_for`: time, retry or commit. `due_ms`: when it is delivered; of a half, when its producer is
-    asked next; None: not known. `group`: of a retry its consumer group, of a half its producer group."""
+    """One of them. `waits_for`: time or commit. `due_ms`: when it is delivered; of a half, when its producer is asked
+    next; None: not known. `group`: of a half its producer group."""
 
     message_id: str
     topic: str
@@ -42,7 +41,7 @@ def find_waiting(client: HttpClient, topic: str | None, key: str) -> AllWaiting:
     """Those of a topic, or of all topics that the user may see."""
     later, all_later = _pages(lambda after: client.scheduled(topic, after, PAGE), "messages")
     halves, all_halves = _pages(lambda after: client.transactions(topic, after, PAGE), "transactions")
-    found = [_scheduled(each) for each in later if _has(each, key)]
+    found = [_scheduled(each) for each in later if each["retry_topic"] is None and _has(each, key)]
     found += [_half(each) for each in halves if _has(each, key)]
     return AllWaiting(found, all_later and all_halves)
 
@@ -52,13 +51,8 @@ def text_of(each: Waiting) -> str:
     due = "an unknown time" if each.due_ms is None else shown.time_of(each.due_ms)
     if each.waits_for == "time":
         return f"{each.message_id} of {each.topic} is delayed until {due}"
-    if each.waits_for == "retry":
-        return f"{each.message_id} of {each.topic} waits until {due} for a retry{_of_group(each)}"
-    return f"{each.message_id} of {each.topic} is a half message: its producer{_of_group(each)} hasn't committed it"
-
-
-def _of_group(each: Waiting) -> str:
-    return f" (group {each.group})" if each.group else ""
+    group = f" (group {each.group})" if each.group else ""
+    return f"{each.message_id} of {each.topic} is a half message: its producer{group} hasn't committed it"
 
 
 def _pages(question: Callable[[Any], dict[str, Any]], name: str) -> tuple[list[dict[str, Any]], bool]:
@@ -78,10 +72,7 @@ def _has(row: dict[str, Any], key: str) -> bool:
 
 
 def _scheduled(row: dict[str, Any]) -> Waiting:
-    retry = row["retry_topic"]
-    group = None if retry is None else retry.removeprefix(RETRY_PREFIX)
-    waits_for = "time" if retry is None else "retry"
-    return Waiting(row["message_id"], row["topic"], row["keys"], waits_for, row["due_ms"], group)
+    return Waiting(row["message_id"], row["topic"], row["keys"], "time", row["due_ms"], None)
 
 
 def _half(row: dict[str, Any]) -> Waiting:

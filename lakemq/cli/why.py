@@ -26,10 +26,7 @@ _COLOURS = {"good": shown.HERE, "bad": shown.NOWHERE, "warn": shown.LABEL, "": "
 def ids_of(brokers: list[Named], topic: str | None, wanted: SearchQuery) -> list[str]:
     """The ids of messages with a key, those that wait first; says how many they are, and what was not searched."""
     found = together(ask_each(brokers, lambda client: search_by_key(client, topic, wanted)), wanted)
-    # A retry is a copy: the history of its message has it.
-    ids = [each.message_id for each in found.waiting if each.waits_for != "retry"]
-    ids += [each.message_id for each in found.messages]
-    ids = ids[: wanted.count_max]
+    ids = [each.message_id for each in (*found.waiting, *found.messages)][: wanted.count_max]
     note(f"lakemq: {len(ids):,} with the key {shown.plain(wanted.key or '')!r}: {', '.join(ids) or 'none'}")
     if not found.complete:
         note("lakemq: not all of the log was looked at, so there may be older ones")

@@ -62,7 +62,8 @@ class Sought(NamedTuple):
             found = f"element_at(properties, {literal(name)})"
             terms.append(f"{found} = {literal(value)}" if separator else f"{found} IS NOT NULL")
         if self.text:
-            terms.append(f"contains(body_text(body), {literal(self.text)})")
+            # By bytes, as the log is searched: a body need not be text as a whole.
+            terms.append(f"contains(body, X'{self.text.encode().hex()}')")
         if self.where:
             terms.append(f"(\n{self.where}\n)")
         for operator, time_ms in ((">=", self.begin_ms), ("<=", self.end_ms)):

@@ -9,8 +9,10 @@ import httpx
 import pytest
 
 from lakemq.cli import search
+from lakemq.testing import GatewayProcess
 from tests.cli.shell import Run, Shell
-from tests.gateway.http_client import produce
+from tests.gateway.http_client import connect, produce
+from tests.gateway.routing.asking import nack, wait_until
 
 
 def lines(text: str) -> list[Any]:
@@ -97,14 +99,17 @@ def test_a_key_finds_what_is_there_and_what_waits_in_one_topic_or_in_all(run: Ru
     assert run("message", "search", "--broker", shell.url).code == 2
 
 
-def test_a_retry_that_waits_is_found_by_the_key_of_its_message(shell: Shell) -> None:
+def test_a_retry_that_waits_is_told_of_its_message_which_is_found_once(shell: Shell, gateway: GatewayProcess) -> None:
     message_id = stored(shell, "why_retry", "w4")
-    nacks = {"messages": [{"message_id": message_id, "delay_level": 18}]}
-    httpx.post(f"{shell.url}/v1/groups/why_again/nacks", json=nacks, timeout=60).raise_for_status()
-    # Without jobs nobody decides the retry: the message says that it isn't.
+    with connect(gateway) as http:
+        nack(http, "why_again", {"message_id": message_id, "delay_level": 18})
     shell("group", "reset", "why_again", "why_retry", "--to", "latest", "--yes")
-    text = shell("message", "why", "--topic", "why_retry", "--key", "w4", "--group", "why_again")
-    assert "why_again: Failed at " in text or "why_again: In retry 1 until " in text
+    why = ("message", "why", "--topic", "why_retry", "--key", "w4", "--group", "why_again")
+    wait_until(lambda: "why_again: In retry 1 until " in shell(*why))  # the gateway decides it without jobs
+    for where in ([], ["why_retry"]):
+        assert [each["message_id"] for each in lines(shell("message", "search", *where, "--key", "w4", "--json"))] == [
+            message_id
+        ]
 
 
 def test_a_search_of_all_topics_is_bounded_and_says_where_it_stopped(

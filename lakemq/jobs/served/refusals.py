@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from lakemq.contract.sql_routes import REFUSALS, REFUSALS_MAX, WHAT_CHARACTERS_MAX, WHY_CHARACTERS_MAX
 from lakemq.jobs.served.brokers import Brokers
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import InvalidRequest, LakemqError
 
 WAITING_MAX = 1_000
 """So many at most wait to be told."""
@@ -40,6 +40,11 @@ class Refusal(NamedTuple):
         if self.of == "sql":  # which is what an older broker takes
             del told["of"]
         return told
+
+    def older_fields(self) -> dict[str, str | None]:
+        """As a broker is told that doesn't know other routes than `sql` yet: which one it was stands in `what`."""
+        what = self.what if self.of == "sql" else f"{self.of}: {self.what}"
+        return self._replace(what=what[:WHAT_CHARACTERS_MAX], of="sql").fields()
 
 
 class Refusals:
@@ -94,14 +99,18 @@ class Refusals:
 
     def _is_told(self, some: list[Refusal], missed: int) -> bool:
         """To the first broker that takes it."""
-        body = json.dumps({"refusals": [each.fields() for each in some], "missed": missed}).encode()
-        for address in self._addresses().split(","):
-            try:
-                refusal = self._brokers.tell(address, REFUSALS.at(), body) if address else None
-            except LakemqError as error:
-                refusal = error
-            if address and refusal is None:
+        for address in filter(None, self._addresses().split(",")):
+            refusal = self._tell(address, [each.fields() for each in some], missed)
+            if isinstance(refusal, InvalidRequest):
+                refusal = self._tell(address, [each.older_fields() for each in some], missed)
+            if refusal is None:
                 return True
-            if refusal is not None:
-                logger.debug("%s takes no refusals of SQL: %s", address, refusal.detail)
+            logger.debug("%s takes no refusals of SQL: %s", address, refusal.detail)
         return False
+
+    def _tell(self, address: str, told: list[dict[str, str | None]], missed: int) -> LakemqError | None:
+        body = json.dumps({"refusals": told, "missed": missed}).encode()
+        try:
+            return self._brokers.tell(address, REFUSALS.at(), body)
+        except LakemqError as error:
+            return error

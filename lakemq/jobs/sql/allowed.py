@@ -101,7 +101,7 @@ _COMPARISONS = _named(
 PARSED_PLANS = _named(
     "plans.logical",
     "Project Filter Join Aggregate Sort GlobalLimit LocalLimit LimitAll Offset Distinct SubqueryAlias "
-    "OneRowRelation Union Intersect Except Generate WithWindowDefinition UnresolvedWith",
+    "OneRowRelation Union Intersect Except Generate WithWindowDefinition UnresolvedWith Pivot",
 ) | _named("analysis", "UnresolvedRelation UnresolvedHaving UnresolvedSubqueryColumnAliases")
 """As the parser has them."""
 
@@ -160,6 +160,7 @@ ANALYZED_EXPRESSIONS = (
         "expressions",
         "Between Alias AttributeReference OuterReference Literal Add Subtract Multiply Divide IntegralDivide Remainder "
         "UnaryMinus UnaryPositive Cast CaseWhen If Like ILike Concat Contains StartsWith EndsWith StringInstr "
+        "BinaryPredicate "
         "StringLocate StringTrim StringTrimLeft StringTrimRight StringTrimBoth Substring Left Right "
         "StringReverse Reverse Upper Lower Ascii Length BitLength OctetLength Base64 Hex Unhex UnBase64 Md5 "
         "Sha1 Sha2 Crc32 Murmur3Hash XxHash64 BitwiseCount TryAdd TrySubtract TryMultiply TryDivide TypeOf "
@@ -194,7 +195,7 @@ ANALYZED_EXPRESSIONS = (
         "expressions.aggregate",
         "AggregateExpression Count Sum Average Min Max First Last AnyValue BoolAnd BoolOr CountIf "
         "HyperLogLogPlusPlus ApproximatePercentile MaxBy MinBy StddevSamp StddevPop VarianceSamp VariancePop "
-        "TrySum TryAverage BitAndAgg BitOrAgg BitXorAgg Corr",
+        "TrySum TryAverage BitAndAgg BitOrAgg BitXorAgg Corr PivotFirst",
     )
     | _named("analysis", "SQLScalarFunction")
 )

@@ -27,6 +27,10 @@ STAR_USES = 100
 """`greatest(*)` has as many columns as there are: that isn't known yet."""
 LITERAL_CHARACTERS_MAX = 256
 FRAME_ROWS_MAX = 100
+PIVOT_COLUMNS_MAX = 100
+"""So many columns PIVOT makes at most: of each value one for each aggregate."""
+PIVOT_USES = 17
+"""An aggregate has 16 arguments at most, and Spark may put a test of the column that is turned around each."""
 
 _BRIEF = "org.apache.spark.sql.catalyst."
 _PLAIN = (str, int, float, bool, bytes, bytearray, type(None))
@@ -207,6 +211,19 @@ class Walk:
         cost = self._product(node, place)
         return cost._replace(multiplied=cost.multiplied + 1)
 
+    def _pivot(self, node: Any, place: Place) -> Cost:
+        """As a GROUP BY with an aggregate for each value: `agg(CASE WHEN column <=> value THEN argument END)`."""
+        if not class_of(node.productElement(1)).endswith(".UnresolvedAttribute"):
+            raise _refused(node, "PIVOT is FOR one column here: SELECT what it is made of in a subquery before it")
+        values, aggregates = (list(_items(node.productElement(at))) for at in (2, 3))
+        if len(values) * len(aggregates) > PIVOT_COLUMNS_MAX:
+            raise _refused(node, f"PIVOT makes {PIVOT_COLUMNS_MAX} columns at most here")
+        for each in values:
+            is_named = class_of(each).endswith("Alias")
+            _check_literal(each.productElement(0) if is_named else each, "a value of PIVOT")
+        cost = self._product(node, place)
+        return cost._replace(uses=PIVOT_USES * (cost.uses + 1))
+
     def _column_aliases(self, node: Any, place: Place) -> Cost:
         return self._node(node.productElement(1), place.below()._replace(has_alias=place.has_alias))
 
@@ -336,7 +353,10 @@ def _check_literal(node: Any, what: str) -> str:
         raise _refused(node, f"{what} is a literal here")
     value = node.value()
     text = "" if value is None else str(value)
-    if len(text) > LITERAL_CHARACTERS_MAX:
+    is_long = (
+        len(value) > 4 * LITERAL_CHARACTERS_MAX if isinstance(value, bytes) else len(text) > LITERAL_CHARACTERS_MAX
+    )
+    if is_long:  # four bytes are a character's most
         raise _refused(node, f"{what} has {LITERAL_CHARACTERS_MAX} characters at most")
     return text
 
@@ -349,7 +369,7 @@ def _shown(name: str) -> str:
     return name.rpartition(".")[2].strip("$")[:100]
 
 
-_MAKERS = (".Project", ".Aggregate", ".Generate", ".WithWindowDefinition")
+_MAKERS = (".Project", ".Aggregate", ".Pivot", ".Generate", ".WithWindowDefinition")
 """Plans that make columns of others; those that all others have are the ones below."""
 _STARS = (".UnresolvedStar", ".UnresolvedStarExceptOrReplace")
 _REPEATS = {
@@ -366,6 +386,7 @@ _OWN: dict[str, _Special] = {
     "plans.logical.Join": Walk._join,  # pyright: ignore[reportPrivateUsage]
     "expressions.Alias": Walk._named,  # pyright: ignore[reportPrivateUsage]
     "analysis.UnresolvedAttribute": Walk._attribute,  # pyright: ignore[reportPrivateUsage]
+    "plans.logical.Pivot": Walk._pivot,  # pyright: ignore[reportPrivateUsage]
     "plans.logical.Generate": Walk._explode,  # pyright: ignore[reportPrivateUsage]
     "plans.logical.UnresolvedWith": Walk._with,  # pyright: ignore[reportPrivateUsage]
     "analysis.UnresolvedFunction": Walk._function,  # pyright: ignore[reportPrivateUsage]

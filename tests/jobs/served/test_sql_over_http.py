@@ -9,6 +9,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
+from lakemq.console.sought import Sought
 from lakemq.jobs.served.who import Who
 from lakemq.model.errors import Unauthenticated
 from tests.jobs.served.scene import MANY, Scene
@@ -32,6 +33,24 @@ def test_live_views_have_the_tail_of_the_log_for_who_may_see_it(scene: Scene) ->
     assert dict(scene.rows(counts, "admin"))["secrets"] == 8
     bodies = "SELECT body FROM live.messages WHERE position = (SELECT max(position) FROM live.messages)"
     assert scene.rows(bodies, "olga") == [["orders 10"]]
+
+
+def test_a_pivot_counts_the_rows_that_a_user_sees(scene: Scene) -> None:
+    chosen = "SELECT topic, tag FROM messages WHERE tag = 'T'"
+    pivot = f"SELECT * FROM ({chosen}) PIVOT (count(*) FOR topic IN ('orders' AS o, 'secrets'))"
+    assert scene.rows(pivot, "olga") == [["T", 10, None]]
+    assert scene.rows(pivot, "admin") == [["T", 10, 7]]
+    # What PivotFirst can't hold is made of conditions.
+    several = f"SELECT * FROM ({chosen.replace('tag FROM', 'tag, queue_id FROM')}) PIVOT ("
+    several += "count(*) AS n, max(struct(queue_id)) AS q FOR topic IN ('orders' AS o, 'secrets'))"
+    assert scene.rows(f"SELECT o_n, secrets_n, o_q.queue_id >= 0 FROM ({several})", "admin") == [[10, 7, True]]
+
+
+def test_bodies_are_searched_by_bytes_whether_they_are_text_or_not(scene: Scene) -> None:
+    assert scene.rows("SELECT contains(unhex('ff616263fe'), X'616263'), body_text(unhex('ff61'))") == [[True, None]]
+    sought = Sought("orders", text="rders 7").statement("broker-a", 10**9, 5)
+    assert [row[-1] for row in scene.rows(sought, "olga")] == ["orders 7"]
+    assert scene.problem(f"SELECT 1 FROM messages WHERE contains(body, X'{'61' * 1_025}')")[:2] == (400, "invalid_sql")
 
 
 def test_anybody_on_this_machine_sees_what_messages_are_open_anyway(scene: Scene) -> None:

@@ -7,7 +7,12 @@ SELECT 1
 SELECT * FROM messages
 SELECT topic, count(*) AS n FROM live.messages m GROUP BY topic HAVING count(*) > 1 ORDER BY n DESC NULLS LAST LIMIT 5
 SELECT DISTINCT topic FROM messages ORDER BY ALL
+SELECT * FROM messages PIVOT (count(*) FOR topic IN ('a'))
+SELECT * FROM (SELECT topic, tag, position FROM messages) PIVOT (max(position) p, count(*) FOR tag IN ('a' AS x, 'b'))
+SELECT topic, a FROM (SELECT topic, tag, keys[0] k FROM messages) PIVOT (max(k) FOR tag IN ('a')) WHERE a IS NOT NULL
+SELECT * FROM (SELECT topic, queue_id, queue_id q FROM consume_queue) PIVOT (min(struct(q)) FOR queue_id IN (0, -1))
 SELECT topic, count(*) FROM messages GROUP BY ALL
+SELECT * FROM messages WHERE contains(body, X'616263')
 SELECT date_trunc('minute', store_time), count(*) FROM messages GROUP BY 1 ORDER BY 1 OFFSET 2
 WITH a AS (SELECT * FROM messages), b AS (SELECT topic FROM a) SELECT * FROM b
 WITH messages AS (SELECT * FROM messages WHERE topic = 'a') SELECT * FROM messages
@@ -139,7 +144,11 @@ SELECT * FROM messages LATERAL VIEW stack(2, 1, 2) t AS x
 SELECT * FROM messages LATERAL VIEW inline(array(struct(1))) t AS x
 SELECT * FROM messages LATERAL VIEW json_tuple(topic, 'a') t AS x
 SELECT * FROM messages TABLESAMPLE (1 PERCENT)
-SELECT * FROM messages PIVOT (count(*) FOR topic IN ('a'))
+SELECT * FROM messages PIVOT (count(*) FOR (topic, tag) IN (('a', 'b')))
+SELECT * FROM messages PIVOT (count(*) FOR topic IN ('a', tag))
+SELECT * FROM messages PIVOT (count(*) FOR topic IN ('a', upper('b')))
+SELECT * FROM messages PIVOT (collect_list(tag) FOR topic IN ('a'))
+SELECT * FROM range(10) PIVOT (count(*) FOR id IN (1))
 SELECT * FROM messages UNPIVOT (v FOR n IN (position, queue_offset))
 SELECT TRANSFORM(topic) USING 'cat' FROM messages
 SELECT /*+ BROADCAST(m) */ * FROM messages m

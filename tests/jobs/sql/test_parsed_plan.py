@@ -66,6 +66,12 @@ LARGE: dict[str, Any] = {
     "doubling within functions": "SELECT " + "nullif(" * 11 + "topic" + ", 'a')" * 11 + " FROM messages",
     "all columns of all": "SELECT greatest(*) AS x, least(*) AS y FROM ("
     "SELECT greatest(*) AS x, least(*) AS y FROM (SELECT topic, tag FROM messages))",
+    "columns of a pivot": "SELECT * FROM messages PIVOT (count(*), max(position) FOR topic IN ("
+    + ", ".join(f"'{n}'" for n in range(51))
+    + "))",
+    "pivots of pivots": "SELECT * FROM ("
+    "SELECT * FROM (SELECT topic, tag FROM messages) PIVOT (count(*) AS n FOR tag IN ('a'))"
+    ") PIVOT (max(a) FOR topic IN ('a'))",
     "long": "SELECT '" + "x" * 40_000 + "'",
     "nothing": "  \n ",
     "a comment": "-- SELECT 1",
