@@ -20,18 +20,22 @@ _WRONG = (KeyError, TypeError, ValueError, OverflowError, Misfit)
 """What a default that isn't of its type comes to."""
 _DATE_MAX = 2_932_896
 """9999-12-31, in days."""
+DEFAULTS_CHARACTERS_MAX = 16 * 1024 * 1024
+"""So much of defaults a body is filled up with."""
 _MICROS_LEAST, _MICROS_MOST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
 class Cursor:
     """Where in a body it is read. `items`: so many more elements of arrays and maps there may be. One may take no byte
-    at all, so without this a few bytes would become a list without end."""
+    at all, so without this a few bytes would become a list without end. `room`: so many more characters of defaults
+    there may be, as each of many small records may get long ones."""
 
-    __slots__ = ("at", "data", "items")
+    __slots__ = ("at", "data", "items", "room")
 
     def __init__(self, data: bytes, at: int) -> None:
         self.data, self.at = data, at
         self.items = len(data)
+        self.room = DEFAULTS_CHARACTERS_MAX
 
     def take(self, size: int) -> bytes:
         """The next bytes."""
@@ -72,6 +76,12 @@ class Cursor:
         if self.items < 0:
             raise Misfit("the body says that it has more elements than bytes")
         return count
+
+    def fill(self, characters: int) -> None:
+        """A record gets defaults of that size."""
+        self.room -= characters
+        if self.room < 0:
+            raise Misfit(f"its records would get defaults of more than {DEFAULTS_CHARACTERS_MAX} characters")
 
 
 Read = Callable[[Cursor], Any]
@@ -164,7 +174,10 @@ def _record(writer: AvroType, reader: AvroType) -> Read:
         target = each.type if field is None else field.type
         steps.append((each.name, None if field is None else field.name, _reading(each.type, target)))
 
+    size = len(repr(defaults)) if defaults else 0
+
     def read(cursor: Cursor) -> Any:
+        cursor.fill(size)
         row = dict(defaults)
         for name, into, read_one in steps:
             try:

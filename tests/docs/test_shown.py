@@ -81,7 +81,8 @@ def test_commands_are_found_in_sentences() -> None:
 
 
 def test_a_flag_in_a_sentence_is_one_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {option for _, command in commands() for param in command.params for option in param.opts}
+    params = [param for _, command in commands() for param in command.params]
+    options = {option for param in params for option in (*param.opts, *param.secondary_opts)}
     options |= {option for param in COMMANDS.params for option in param.opts}
     shown = {span.split()[0] for span in SPANS if span.startswith("--")}
     assert {flag for flag in shown if FLAG.match(flag)} - options == set(OF_OTHERS)

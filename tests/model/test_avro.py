@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakemq.model.avro_decode import check_defaults, decoder_of_avro
+from lakemq.model.avro_decode import DEFAULTS_CHARACTERS_MAX, check_defaults, decoder_of_avro
 from lakemq.model.avro_schema import AvroType, check_avro_readable, parse_avro_schema
 from lakemq.model.column_type import in_sql
 from lakemq.model.errors import InvalidRequest
@@ -318,3 +318,23 @@ def test_what_is_written_is_read(n: int, s: str, d: float, x: list[int | None]) 
     row = {"n": n, "s": s, "d": d, "x": x}
     schema = parsed(SAME)
     assert decoder_of_avro(schema, schema)(b"abc" + encode(SAME, row), 3) == row
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_a_few_bytes_do_not_become_any_number_of_long_defaults(size: int) -> None:
+    """Records of no bytes, or of one, that a newer schema fills up."""
+    fields = [{"name": "flag", "type": "boolean"}] * size
+    filled = {"name": "text", "type": "string", "default": "d" * 10_000}
+    padding = {"name": "padding", "type": "bytes"}
+
+    def read_all(count: int) -> Any:
+        versions = [
+            parsed(record({"name": "x", "type": {"type": "array", "items": record(*each, name="E")}}, padding))
+            for each in (fields, [*fields, filled])
+        ]
+        body = long(count) + b"\x01" * count * size + long(0) + long(count) + b"p" * count
+        return decoder_of_avro(*versions)(body, 0)["x"]
+
+    assert [each["text"][:1] for each in read_all(10)] == ["d"] * 10
+    with pytest.raises(Misfit, match="its records would get defaults"):
+        read_all(DEFAULTS_CHARACTERS_MAX // 10_000 + 1)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
+from lakemq.console.file_turns import FileTurns
 from lakemq.console.letter_files import FORMS, LetterFile
 from lakemq.console.rendering import segment
 from lakemq.console.visit import Visit
 from lakemq.contract import dead_letter_routes, routes
 from lakemq.model.access import Action
-from lakemq.model.errors import Busy, InvalidRequest, LakemqError
+from lakemq.model.errors import InvalidRequest, LakemqError
 
 PAGE_ROWS = 50
 STATES = ("open", "redriven", "gone")
@@ -23,8 +24,8 @@ TICK = "tick-"
 """How the fields of a form begin that name letters, each by its offset among the group's."""
 EXPORT_ROWS_MAX = 100_000
 EXPORT_PAGE = 1_000
-EXPORTS_MAX = 4
-"""So many files are written at a time."""
+EXPORTS_MAX, USER_EXPORTS_MAX = 16, 2
+"""So many files are written at a time; for one user."""
 RATE_DEFAULT = 100
 RATE_MAX = 100_000
 _TRIED = ("invalid_filter", "invalid_request", "flow_control")
@@ -79,38 +80,43 @@ async def export(visit: Visit) -> Response:
     if form not in FORMS:
         raise InvalidRequest(f"a file is one of {', '.join(FORMS)}")
     group = visit.path("group")
-    await visit.who()
+    who = await visit.who()
+    name = "" if who.user is None else who.user.name
     state, reason, topic, _ = _asked(visit)
     params = _params(state, reason, topic, EXPORT_PAGE)
-    if _EXPORTS.locked():
-        raise Busy(f"{EXPORTS_MAX} files are being written already")
+    turn = _EXPORTS.turn(name)
     # Its first page, so that what the broker refuses is a page that says so.
     first = await visit.broker.get(dead_letter_routes.DEAD_LETTERS.at(group), params)
     headers = {"Content-Disposition": f'attachment; filename="dead-letters-{segment(group)}.{form}"'}
-    written = _written(visit, group, params, first, LetterFile(form))
+    written = _in_turn(turn, _written(visit, group, params, first, LetterFile(form)))
     return StreamingResponse(written, media_type=FORMS[form], headers=headers)
+
+
+async def _in_turn(turn: AbstractAsyncContextManager[None], written: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async with turn:
+        async for part in written:
+            yield part
 
 
 async def _written(
     visit: Visit, group: str, params: dict[str, str | int], page: dict[str, Any], file: LetterFile
 ) -> AsyncIterator[bytes]:
     """The file, a page at a time. Where the broker fails the connection is cut, so that no part looks like all."""
-    async with _EXPORTS:
-        yield file.head
-        rows = 0
-        while True:
-            yield file.rows(page["dead_letters"])
-            rows += len(page["dead_letters"])
-            if page["next_after"] is None:
-                return
-            if rows >= EXPORT_ROWS_MAX:
-                yield file.cut(rows)
-                return
-            following = params | {"after": page["next_after"]}
-            page = await visit.broker.get(dead_letter_routes.DEAD_LETTERS.at(group), following)
+    yield file.head
+    rows = 0
+    while True:
+        yield file.rows(page["dead_letters"])
+        rows += len(page["dead_letters"])
+        if page["next_after"] is None:
+            return
+        if rows >= EXPORT_ROWS_MAX:
+            yield file.cut(rows)
+            return
+        following = params | {"after": page["next_after"]}
+        page = await visit.broker.get(dead_letter_routes.DEAD_LETTERS.at(group), following)
 
 
-_EXPORTS = asyncio.Semaphore(EXPORTS_MAX)
+_EXPORTS = FileTurns(EXPORTS_MAX, USER_EXPORTS_MAX)
 
 
 async def preview(visit: Visit) -> Response:

@@ -42,6 +42,7 @@ SEEN_MAX = 100_000
 
 _POOL = "maintenance"
 _GROUP = "topic tables"
+_LOOK_S = 0.5
 _STOP_S_MAX = 20.0
 _PAUSE_S_MAX = 600.0
 
@@ -145,18 +146,30 @@ class TopicTablesKept:
             self._files = None
             return False
         self._driver.check_now()
-        with KEEPING:
-            progress, files = self._progress(), self._look()
-            plans: dict[str, _Plan] = {}
-            for topic, versions in wanted.items():
-                with _Guard(self, topic):
-                    plan = self._plan(topic, versions, progress, files)
-                    if plan is not None:
-                        plans[topic] = plan
-            written = write_files(self._session, {topic: plan.file for topic, plan in plans.items()})
-            for topic, plan in plans.items():
-                with _Guard(self, topic):
-                    self._commit(plan, progress, written[topic])
+        while not KEEPING.acquire(timeout=_LOOK_S):  # an erasure may hold it for minutes
+            if self._stopped.is_set():
+                return False
+        try:
+            return self._keep(wanted)
+        finally:
+            KEEPING.release()
+
+    def _keep(self, wanted: Mapping[str, Versions]) -> bool:
+        """A round, in its turn."""
+        progress, files = self._progress(), self._look()
+        plans: dict[str, _Plan] = {}
+        for topic, versions in wanted.items():
+            with _Guard(self, topic):
+                plan = self._plan(topic, versions, progress, files)
+                if plan is None:
+                    self._went_well(topic)
+                else:
+                    plans[topic] = plan
+        written = write_files(self._session, {topic: plan.file for topic, plan in plans.items()})
+        for topic, plan in plans.items():
+            with _Guard(self, topic):
+                self._commit(plan, progress, written[topic])
+                self._went_well(topic)
         return any(plan.more for topic, plan in plans.items() if topic not in self._again_s)
 
     def _now_wanted(self) -> dict[str, Versions]:
@@ -234,8 +247,7 @@ class TopicTablesKept:
         if not self._stopped.is_set():
             logger.warning("the table of topic %s is not kept: %s; again in %d s", topic, _line(error), pause_s)
 
-    def went_well(self, topic: str) -> None:
-        """Forgets what it failed with before."""
+    def _went_well(self, topic: str) -> None:
         self._failures.pop(topic, None)
         self._again_s.pop(topic, None)
 
@@ -249,9 +261,6 @@ class _Guard:
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if error is None:
-            self._tables.went_well(self._topic)
-            return False
         if not isinstance(error, Exception) or isinstance(error, LakeTaken):
             return False
         self._tables.failed(self._topic, error)

@@ -12,9 +12,10 @@ from typing import NamedTuple
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from lakemq.jobs.served.readable import SERVED
-from lakemq.jobs.sql.topic_tables import DATABASE, topics_of
+from lakemq.jobs.sql.topic_tables import DATABASE, views_of_topics
 
 KEPT_S = 30.0
 STARTING_KEPT_S = 1.0
@@ -63,12 +64,11 @@ class Catalog:
 
     def _of_topics(self) -> list[Table]:
         try:
-            topics = topics_of(self._spark)
-        except Py4JError as error:  # one is being replaced
+            views = views_of_topics(self._spark, TOPICS_MAX)
+        except (PySparkException, Py4JError) as error:  # one is being replaced
             logger.debug("the tables of topics can't be listed: %s", error)
             return []
-        names = [(DATABASE, name) for name in sorted(topics)[:TOPICS_MAX]]
-        return [Table(each, found, topics[each[1]]) for each in names if (found := self._columns(each)) is not None]
+        return [Table((DATABASE, each.name), _shown(each.columns), each.topic) for each in views]
 
     def _columns(self, parts: tuple[str, ...]) -> list[tuple[str, str]] | None:
         try:
@@ -76,4 +76,8 @@ class Catalog:
         except (PySparkException, Py4JError) as error:
             logger.debug("%s has no columns yet: %s", ".".join(parts), error)
             return None
-        return [(each.name, each.dataType.simpleString()[:TYPE_CHARACTERS_MAX]) for each in schema.fields[:COLUMNS_MAX]]
+        return _shown(schema)
+
+
+def _shown(columns: StructType) -> list[tuple[str, str]]:
+    return [(each.name, each.dataType.simpleString()[:TYPE_CHARACTERS_MAX]) for each in columns.fields[:COLUMNS_MAX]]

@@ -12,17 +12,18 @@ from __future__ import annotations
 import json
 import logging
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.log_client import LogClient
@@ -39,6 +40,7 @@ TABLES_MAX = 500
 _TEMPLATE = "lakemq_template"
 _REFERRED = "view.referredTempViewNames"
 _RETRY_S = 1.0
+_NAMES_SHOWN = 10
 _DECODED = "lakemq decoded"
 
 _METADATA = {
@@ -68,6 +70,7 @@ class TopicTables:
         self._session = session
         self._brokers = brokers
         self._said: dict[str, dict[str, TopicSchemas]] = {}
+        self._hidden: set[str] = set()
         self._all_said = True
         self._made: dict[str, Versions] = {}
         self._lock = Lock()
@@ -100,13 +103,17 @@ class TopicTables:
             del self._said[gone]
 
     def _wanted(self) -> dict[str, tuple[str, Versions]]:
-        """By the name of its view, a topic and its schema, as the brokers have said."""
+        """By the name of its view, a topic and its schema, as the brokers have said. A broker has no two topics with a
+        schema that SQL takes for one, but two brokers may: the first by name has the view, whichever is newer."""
         found: dict[str, tuple[str, Versions]] = {}
-        for said in self._said.values():
-            for topic, schemas in sorted(said.items()):
-                name, versions = topic.lower(), schemas.versions
-                if name not in found or _rank(versions) > _rank(found[name][1]):
-                    found[name] = topic, versions
+        hidden: set[str] = set()
+        for topic, versions in sorted(_newest(self._said.values()).items()):
+            if found.setdefault(topic.lower(), (topic, versions))[0] != topic:
+                hidden.add(topic)
+        if hidden - self._hidden:
+            names = ", ".join(f"{name} ({found[name.lower()][0]})" for name in sorted(hidden)[:_NAMES_SHOWN])
+            logger.warning("SQL shows no table of these topics, as it can't tell them from others: %s", names)
+        self._hidden = hidden
         if len(found) > TABLES_MAX:
             logger.warning("%d topics have schemas; %d of them are tables of SQL", len(found), TABLES_MAX)
         return {name: found[name] for name in sorted(found)[:TABLES_MAX]}
@@ -114,13 +121,8 @@ class TopicTables:
     def kept(self) -> dict[str, Versions]:
         """The topics of which a broker, as it last said, has the jobs keep a Delta table; each with its schema."""
         with self._lock:
-            found: dict[str, Versions] = {}
-            all_said = [each for said in self._said.values() for each in said.items()]
-            names = {topic for topic, schemas in all_said if schemas.table}
-            for topic, schemas in all_said:
-                if topic in names and (topic not in found or _rank(schemas.versions) > _rank(found[topic])):
-                    found[topic] = schemas.versions
-            return found
+            names = {topic for said in self._said.values() for topic, schemas in said.items() if schemas.table}
+            return {topic: each for topic, each in _newest(self._said.values()).items() if topic in names}
 
     def _make_all(self, wanted: Mapping[str, tuple[str, Versions]], replaced: bool) -> None:
         catalog = _catalog(self._session)
@@ -204,17 +206,36 @@ def topic_of(session: SparkSession, name: str) -> str | None:
     catalog = _catalog(session)
     if not catalog.databaseExists(DATABASE) or not catalog.tableExists(DATABASE, name.lower()):
         return None
-    found = catalog.getTable(DATABASE, name.lower()).properties().get(TOPIC_PROPERTY)
+    return _topic_of_view(catalog.getTable(DATABASE, name.lower()))
+
+
+def _topic_of_view(view: Any) -> str | None:
+    found = view.properties().get(TOPIC_PROPERTY)
     return str(found.get()) if found.isDefined() else None
 
 
-def topics_of(session: SparkSession) -> dict[str, str]:
-    """The topics that are tables now, by the names of their views."""
+class TopicView(NamedTuple):
+    """A topic's table, as the catalog has it."""
+
+    name: str
+    topic: str
+    columns: StructType
+
+
+def views_of_topics(session: SparkSession, most: int) -> list[TopicView]:
+    """The tables that there are now, the first by name, with their columns: the catalog is asked once for each."""
     catalog = _catalog(session)
+    found: list[TopicView] = []
     if not catalog.databaseExists(DATABASE):
-        return {}
-    found = {name: topic_of(session, name) for name in _names(catalog)}
-    return {name: topic for name, topic in found.items() if topic is not None}
+        return found
+    for name in sorted(_names(catalog)):
+        if len(found) >= most:
+            break
+        view = catalog.getTable(DATABASE, name)
+        topic = _topic_of_view(view)
+        if topic is not None:
+            found.append(TopicView(name, topic, StructType.fromJson(json.loads(view.schema().json()))))
+    return found
 
 
 def _copied(session: SparkSession, template: Any, name: str, topic: str) -> Any:
@@ -247,6 +268,16 @@ def _names(catalog: Any) -> list[str]:
     iterator, found = catalog.listTables(DATABASE).iterator(), list[str]()
     while iterator.hasNext():
         found.append(str(iterator.next()))
+    return found
+
+
+def _newest(said: Iterable[Mapping[str, TopicSchemas]]) -> dict[str, Versions]:
+    """By topic, the schema that counts of what brokers have said."""
+    found: dict[str, Versions] = {}
+    for each in said:
+        for topic, schemas in each.items():
+            if topic not in found or _rank(schemas.versions) > _rank(found[topic]):
+                found[topic] = schemas.versions
     return found
 
 

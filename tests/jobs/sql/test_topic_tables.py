@@ -19,7 +19,7 @@ from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.session.connect import server_of, token_of
 from lakemq.jobs.sql.connect_client import ConnectClient
 from lakemq.jobs.sql.live import LiveViews
-from lakemq.jobs.sql.topic_tables import with_columns
+from lakemq.jobs.sql.topic_tables import TopicTables, topic_of, with_columns
 from lakemq.jobs.tables.driver import Driver
 from lakemq.model.errors import SchemaNotFound
 from lakemq.settings import Lake, Settings
@@ -149,6 +149,40 @@ def test_a_name_may_be_quoted_and_every_session_has_it(scene: Scene) -> None:
     assert scene.rows("SELECT `a``b`, or FROM topics.`my-topic`") == [("x", '[1,"y"]')]
     other = scene.spark.newSession()
     assert [tuple(row) for row in other.table("topics.`my-Topic`").select("`a``b`").collect()] == [("x",)]
+
+
+def test_names_that_only_a_sign_tells_apart_are_two_tables(scene: Scene) -> None:
+    schema = {"type": "object", "properties": {"of": {"type": "string"}}}
+    for topic in ("a-b", "a_b", "a__b"):
+        with connect(scene.gateway) as http:
+            put_topic(http, topic)
+        scene.put_schema(topic, schema)
+        scene.produce(topic, {"of": topic})
+    for topic in ("a-b", "a_b", "a__b"):
+        assert scene.rows(f"SELECT of FROM topics.`{topic}`") == [(topic,)]
+        assert scene.rows(f"SELECT of FROM live.`topics.{topic}`") == [(topic,)]
+
+
+def test_of_two_brokers_topics_that_only_case_tells_apart_the_first_has_the_table(
+    scene: Scene, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    schema = {"type": "object", "properties": {"of": {"type": "string"}}}
+    wider = {"type": "object", "properties": {"of": {"type": "string"}, "more": {"type": "string"}}}
+    with start_gateway(tmp_path / "log", broker__name="broker-b") as second:
+        for gateway, topic in ((scene.gateway, "Twice"), (second, "twice")):
+            with connect(gateway) as http:
+                put_topic(http, topic)
+                for each in [schema] if topic == "Twice" else [schema, wider]:
+                    http.put(f"/v1/topics/{topic}/schema", json={"schema": each}).raise_for_status()
+        scene.produce("Twice", {"of": "Twice"})
+        tables = TopicTables(scene.spark, lambda: f"{scene.gateway.url},{second.url}")
+        for _ in range(2):
+            tables.refresh()
+        assert topic_of(scene.spark, "twice") == "Twice"
+        assert scene.rows("SELECT of FROM topics.twice") == [("Twice",)]
+        assert caplog.text.count("SQL shows no table of these topics") == 1
+        assert "twice (Twice)" in caplog.text
+    scene.views.refresh_topics()
 
 
 def test_avro_is_read_by_the_version_that_wrote_it(scene: Scene) -> None:
