@@ -52,6 +52,7 @@ PAGES = (
     "docs/maintenance.md",
     "docs/metrics.md",
     "docs/migrate.md",
+    "docs/operate_fleet.md",
     "docs/order.md",
     "docs/promises.md",
     "docs/replay_erase.md",
