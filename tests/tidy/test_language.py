@@ -32,6 +32,7 @@ GIVEAWAYS = {
 }
 PAGES = (
     "README.md",
+    "CHANGELOG.md",
     "CONTRIBUTING.md",
     "docs/README.md",
     "docs/admin.md",
