@@ -56,7 +56,7 @@ def show(
             table.add_row(each["name"], each["type"])
         stdout().print(table)
         if said["ignored"]:
-            note(f"not held by columns, so not checked: {', '.join(said['ignored'])}")
+            note(f"not in the columns, so not checked: {', '.join(said['ignored'])}")
 
 
 @app.command("set")

@@ -65,7 +65,7 @@ class Catalog:
         try:
             topics = topics_of(self._spark)
         except Py4JError as error:  # one is being replaced
-            logger.debug("the tables of topics can't be listed: %s", error)
+            logger.debug("can't list the tables of topics: %s", error)
             return []
         names = [(DATABASE, name) for name in sorted(topics)[:TOPICS_MAX]]
         return [Table(each, found, topics[each[1]]) for each in names if (found := self._columns(each)) is not None]
