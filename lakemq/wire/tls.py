@@ -29,8 +29,8 @@ Facts = tuple[FileFacts | None, ...]
 
 
 class NotTrusted(LakemqError):
-    """The server has no certificate that this client trusts, or one for another name; or a server on https refers to one
-    without https. Asking again doesn't help.
+    """The server has no certificate that this client trusts, or one for another name; or a server on https refers to
+    one without https. Asking again doesn't help.
     What to do: name the authority in LAKEMQ_TLS__CA_FILE, or correct the address."""
 
     code = "not_trusted"

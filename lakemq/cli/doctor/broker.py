@@ -24,16 +24,16 @@ ADVICE = {
     "not registered with the name server": "start that name server, or take it out of fleet.nameservers",
     "nothing is written": "start the followers, or have fewer in sync: replication.min_in_sync",
     "the primary can't be followed": "see whether it runs, and whether this machine reaches it",
-    "this follower has stopped following": "docs/fleet.md explains the message; a follower with an empty folder starts over",
+    "this follower has stopped": "docs/fleet.md explains the message; a follower with an empty folder starts over",
     "another one has come as replica": "two processes have one broker.replica: end one, or number it otherwise",
     "who leads can't be": "see whether the store of leaders answers this machine: fleet.leader, fleet.store",
-    "this leader's beat can't be written": "see whether the store of leaders answers this machine: fleet.leader, fleet.store",
+    "this leader's beat can't be": "see whether the store of leaders answers this machine: fleet.leader, fleet.store",
     "the log was full": "those messages are gone; make room, and let the jobs run",
     "an erasure is not done": "start the jobs: `lakemq jobs`",
 }
 """What to do about what a broker says, by how that begins."""
 _ELSE = "see docs/reliability.md, and the gateway's log"
-_STOPS = ("nothing is written", "the log was full", "this follower has stopped following")
+_STOPS = ("nothing is written", "the log was full", "this follower has stopped")
 
 
 class Broker(NamedTuple):

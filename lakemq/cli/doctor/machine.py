@@ -63,7 +63,7 @@ def _disk(machine: Machine) -> Iterator[Finding]:
             Grade.DOWN,
             about,
             "this user can't write there",
-            ("run as the user that owns it, or change its owner to this user"),
+            "run as the user that owns it, or change its owner to this user",
         )
     if machine.log_fault:
         yield Finding(

@@ -150,7 +150,7 @@ class Executor:
         await self._add_cold([position for position in wanted if position not in planned], found)
         if found.damaged:
             logger.error(
-                ("can't read %d messages, because the log is damaged: %s …"), len(found.damaged), found.damaged[:5]
+                "can't read %d messages, because the log is damaged: %s …", len(found.damaged), found.damaged[:5]
             )
         return found
 

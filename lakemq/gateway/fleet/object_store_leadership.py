@@ -128,7 +128,7 @@ class ObjectStoreLeadership(PolledLeadership):
             async with self._bounded():
                 await self._objects.delete(name)
         except OSError as error:
-            logger.warning("could not delete %s from %s yet: %s", self.whose, name, error)
+            logger.warning("%s: could not delete %s yet: %s", self.whose, name, error)
 
     # The beat --------------------------------------------------------------------------------
 
