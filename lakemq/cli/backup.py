@@ -93,5 +93,5 @@ def _check_on_disk(lake: Path, command: str) -> None:
 
     if is_object(lake):
         raise NotInObjectStorage(
-            f"lakemq {command} copies a lake on a disk, and this is {lake}: its bucket has means of its own for that"
+            f"lakemq {command} only copies a lake on a disk, and this one is {lake}: use the bucket's own tools"
         )

@@ -108,7 +108,7 @@ def _told(client: HttpClient, change: str) -> dict[str, Any]:
             break
         time.sleep(LOOK_S)
     if not said["jobs"]:
-        note("lakemq: no jobs are heard of: those that come meanwhile are told")
+        note("lakemq: no jobs are running: jobs that start meanwhile get these levels")
     for each in said["jobs"]:
         for why in each["refused"]:
             note(f"lakemq: {each['process']}: {why}")

@@ -96,7 +96,7 @@ def cancel(
     if cancelled is not None:
         write_line(f"{cancelled}: cancelled")
     if withdrawn:
-        write_line(f"requests that waited, and are done no more: {withdrawn}")
+        write_line(f"cancelled requests that were waiting: {withdrawn}")
     if cancelled is None and not withdrawn:
         note("lakemq: nothing of that kind was under way")
 

@@ -88,5 +88,5 @@ def _begins(client: HttpClient, topic: str, queue: int | None, offset: int | Non
 def _state(answer: Pulled) -> str:
     status = answer.status.replace("_", " ")
     gone = sum(end - begin for begin, end in answer.holes)
-    holes = f", {gone:,} offsets on the way hold no message any more" if gone else ""
+    holes = f", {gone:,} offsets in between no longer have a message" if gone else ""
     return f"{status}, go on at offset {answer.next_offset} of {answer.max_offset}{holes}"

@@ -59,7 +59,7 @@ def show(
         if said.get("table"):
             note(f"the jobs keep a Delta table of it: {table_name(topic)}")
         if said["ignored"]:
-            note(f"not held by columns, so not checked: {', '.join(said['ignored'])}")
+            note(f"not in the columns, so not checked: {', '.join(said['ignored'])}")
 
 
 @app.command("set")

@@ -106,7 +106,7 @@ class Restarted:
             raise LakemqError(f"the {self.name} {describe_exit(code)}; all is stopped")
         if code in (REFUSED, REPLACED):
             self.due_s = math.inf
-            self.say(f"{self.name} {describe_exit(code)}; not started again. The rest goes on")
+            self.say(f"{self.name} {describe_exit(code)}; not restarted. The rest continues")
             return
         self._put_off(now, describe_exit(code))
 

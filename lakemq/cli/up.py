@@ -61,9 +61,9 @@ def up(context: typer.Context, given: Given, parent_pid: int | None) -> None:
         need("opentelemetry.sdk", "opentelemetry.exporter")
     if settings.fleet.leader != "static":
         raise SettingsError(
-            f"fleet.leader is {settings.fleet.leader}: any replica may lead, and jobs beside each "
-            "would all write one lake: lakemq gateway starts each replica, and lakemq jobs --nameservers the jobs, "
-            "which go to whoever leads"
+            f"fleet.leader is {settings.fleet.leader}: any replica may lead, and with lakemq up each "
+            "would start jobs of its own for the same lake. Start each replica with lakemq gateway, and the "
+            "jobs once with lakemq jobs --nameservers"
         )
     if settings.broker.follows:
         raise SettingsError(

@@ -169,7 +169,7 @@ class NameServers:
             raise error
         if not self._silent:
             self._silent = True
-            logger.warning("no name server answers, so what is known goes on being used: %s", error)
+            logger.warning("no name server answers; the last known routes stay in use: %s", error)
         raise Unreachable(f"no name server answers: {error}", sent=False)
 
     def _note_answer(self) -> None:
@@ -259,7 +259,7 @@ class NameServers:
         if self._polls.get(followed) is ended:
             del self._polls[followed]
         if not ended.cancelled() and (error := ended.exception()) is not None:
-            logger.error("following routes ended: %r", error)  # it begins again with the next question
+            logger.error("the task that follows the routes ended: %r", error)  # it begins again with the next question
 
     async def _poll(self, followed: str | None) -> None:
         """Ask for what differs from what is known, again and again, while somebody wants it."""
@@ -277,7 +277,7 @@ class NameServers:
             except Closed:
                 return
             except LakemqError as error:
-                logger.debug("routes can't be followed now: %s", error)
+                logger.debug("can't follow the routes now: %s", error)
                 await asyncio.sleep(again_s)
                 again_s = min(2 * again_s, AGAIN_S_MAX)
                 continue

@@ -84,7 +84,7 @@ class Places:
             return False
         followers = dict.fromkeys((*known.followers, address))
         self.put([known._replace(address=leader, followers=tuple(each for each in followers if each != leader))])
-        logger.info("broker %s is led from %s now", broker, leader)
+        logger.info("the leader of broker %s is now at %s", broker, leader)
         return True
 
     @contextmanager
@@ -120,13 +120,13 @@ class Places:
         try:
             found = await self._look(before)
         except (Unreachable, Closed) as error:
-            logger.debug("who leads broker %s can't be asked now: %s", before.name, error)
+            logger.debug("can't look up the leader of broker %s now: %s", before.name, error)
             return
         known = self._brokers.get(before.name)
         if known is not None and known.address == before.address:  # else somebody has learned it meanwhile
             self.put([found])
             if found.address != before.address:
-                logger.info("broker %s is led from %s now", before.name, found.address or "nowhere")
+                logger.info("the leader of broker %s is now at %s", before.name, found.address or "nowhere")
 
     def _end_look(self, broker: str) -> None:
         look = self._looks.pop(broker)
@@ -134,7 +134,7 @@ class Places:
         if look.cancelled():
             return
         if (error := look.exception()) is not None:
-            logger.error("looking who leads broker %s ended: %r", broker, error)
+            logger.error("the search for the leader of broker %s ended: %r", broker, error)
         known = self._brokers.get(broker)
         if known is not None and not known.address and self._under_way.get(broker):
             asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self.doubt, broker, known.address)

@@ -219,7 +219,7 @@ class Cluster:
         if found is None:
             found = next((each for each in await self.brokers(fresh=True) if each.name == broker), None)
         if found is None:
-            raise Unreachable(f"no broker of those that answer is {broker!r}", sent=False)
+            raise Unreachable(f"no broker that answers is {broker!r}", sent=False)
         return found
 
     async def _look(self, broker: BrokerAddress) -> BrokerAddress:

@@ -98,7 +98,7 @@ class Visit:
         brokers = self.asked.brokers
         if self.request.method == "POST":
             if (found := brokers.get(self.form.get("at", ""))) is None:
-                raise InvalidRequest("this form is for a broker that this console doesn't know any more")
+                raise InvalidRequest("this form is for a broker that this console no longer knows")
             return found
         return brokers.get(self._chosen) or next(iter(brokers.values()))
 

@@ -70,7 +70,7 @@ class LogLevels:
             for name in over:
                 self._put_back(name)
         if over:
-            logger.info("the levels of %s are as they were before", ", ".join(over))
+            logger.info("the log levels of %s are restored", ", ".join(over))
 
     def describe(self) -> dict[str, object]:
         """`levels`: of the topmost, and of those that were changed; `back_in_ms`: of those that go back."""

@@ -53,11 +53,11 @@ def _ended_by(kind: type[BaseException], error: BaseException, trace: TracebackT
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
         return
-    logger.critical("the process ends by an error that nobody foresaw", exc_info=(kind, error, trace))
+    logger.critical("the process ends because of an unexpected error", exc_info=(kind, error, trace))
 
 
 def _thread_ended_by(arguments: threading.ExceptHookArgs) -> None:
     if arguments.exc_value is not None and not issubclass(arguments.exc_type, SystemExit):
         name = arguments.thread.name if arguments.thread is not None else "?"
         found = (arguments.exc_type, arguments.exc_value, arguments.exc_traceback)
-        logger.error("the thread %s ended by an error that nobody foresaw", name, exc_info=found)
+        logger.error("the thread %s ended because of an unexpected error", name, exc_info=found)

@@ -285,7 +285,9 @@ def parse_resource(text: object) -> Resource:
     if kind == Kind.CLUSTER and name != "*":
         raise InvalidRequest("the only resource of kind Cluster is Cluster:*")
     if not (name == "*" or _NAME.match(name.removesuffix("*"))):
-        raise InvalidRequest(f"a resource's name is letters, digits, _, - or %, and may end in *; not {_shown(name)}")
+        raise InvalidRequest(
+            f"a resource's name consists of letters, digits, _, - or %, and may end in *; not {_shown(name)}"
+        )
     return Resource(Kind(kind), name)
 
 

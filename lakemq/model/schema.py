@@ -181,7 +181,7 @@ def next_version(
         return current, parsed  # who asks again, as an answer was lost, isn't told that somebody changed it
     schemas.check_version(topic, expected)
     if len(schemas.versions) >= VERSIONS_MAX:
-        raise InvalidRequest(f"topic {topic!r} has {VERSIONS_MAX} versions of its schema; drop it, and begin anew")
+        raise InvalidRequest(f"topic {topic!r} has {VERSIONS_MAX} versions of its schema; drop it, and start again")
     for each in schemas.versions:
         check_compatible(topic, each, type, parsed)
     return SchemaVersion(schemas.last + 1, type, text, now_ms), parsed

@@ -71,9 +71,9 @@ class Access:
         try:
             self._known = _read(self._path)
         except SettingsError as error:
-            logger.warning("the tokens stay as they were: %s", error.detail)
+            logger.warning("the tokens stay unchanged: %s", error.detail)
         else:
-            logger.info("there are %d tokens now by which brokers may register", len(self._known))
+            logger.info("there are now %d tokens for the registration of brokers", len(self._known))
 
 
 def _read(path: Path) -> tuple[tuple[Registering, str], ...]:

@@ -136,12 +136,14 @@ class NameServer:
         self.access.look()
         # A line a tick at most, however many come and go.
         if self._refusing:
-            logger.info("%d refuse connections, the first is %s: gone", len(self._refusing), self._refusing[0])
+            logger.info(
+                ("removed %d replicas that refuse connections, the first is %s"), len(self._refusing), self._refusing[0]
+            )
             self._refusing.clear()
         if late_s > LATE_S:
-            logger.warning("the name server stood still for %.1f s: nobody expires for that", late_s)
+            logger.warning("the name server was suspended for %.1f s: no replica expires because of that", late_s)
             self.registry.stood_still(now_s)
         elif expired := self.registry.expire(now_s):
             self.counters.expired += expired
-            logger.info("%d were not heard of: gone", expired)
+            logger.info("removed %d silent replicas", expired)
             self._settle()

@@ -49,8 +49,8 @@ class Access:
         has_keys = bool(self.access_key_id)
         if has_keys and not self.session_token and environment.get(_TOKEN):
             raise ValueError(
-                f"lake.storage has keys of its own, and {_TOKEN} in the environment, of other keys, would be sent with "
-                f"them: start it without {_TOKEN}"
+                f"lake.storage has keys, and {_TOKEN} in the environment belongs to other keys and "
+                f"would be sent with them: start without {_TOKEN}"
             )
         found = {
             name: next((environment[each] for each in names if environment.get(each)), "")

@@ -178,8 +178,8 @@ class Settings(Section):
             and not self.fleet.nameservers
         ):
             raise ValueError(
-                f"broker.replica is {self.broker.replica}, a follower: fleet.primary says whom it follows, "
-                "or fleet.nameservers who knows"
+                f"broker.replica is {self.broker.replica}, a follower: set fleet.primary to its primary, or "
+                "fleet.nameservers"
             )
         return self
 
@@ -193,8 +193,8 @@ class Settings(Section):
         ):
             at = f"host is {server.host}" if not is_loopback(server.host) else "trusted_proxies lets others in"
             raise ValueError(
-                f"nameserver.{at}: whoever reaches it could register as a broker; "
-                "nameserver.token_file has tokens of those who may; auth.insecure = true lets everybody"
+                f"nameserver.{at}: anyone who reaches it could register as a broker; set "
+                "nameserver.token_file to a file of tokens, or auth.insecure = true to allow everybody"
             )
         return self
 

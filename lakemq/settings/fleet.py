@@ -66,7 +66,7 @@ class Fleet(Section):
         if self.leader == "object-store":
             self._check_objects()
         if self.store_options and (self.leader != "object-store" or self.store.startswith("file:")):
-            raise ValueError("fleet.store_options are a bucket's: fleet.store is none")
+            raise ValueError("fleet.store_options are for a bucket, and fleet.store is not one")
         return self
 
     def _check_etcd(self) -> None:
@@ -74,7 +74,8 @@ class Fleet(Section):
             addresses = self.etcd_addresses
         except ValueError:
             raise ValueError(
-                "fleet.store has the addresses of etcd's members, and one of them is none such as http://10.0.0.1:2379"
+                "fleet.store needs the addresses of etcd's members, such as "
+                "http://10.0.0.1:2379; one of them is not an address"
             ) from None
         if not 0 < len(addresses) <= ETCD_MEMBERS_MAX:
             raise ValueError(

@@ -31,7 +31,7 @@ def open_spans(settings: Traces, service: str, instance: str, environment: Mappi
     except ModuleNotFoundError as error:
         if settings.endpoint or (error.name or "").startswith("lakemq"):
             raise
-        logger.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set, and there are no spans without lakemq[otel]: %s", error)
+        logger.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set, but spans need lakemq[otel]: %s", error)
         return None
     endpoint = settings.endpoint
     if endpoint and not endpoint.endswith(_PATH):
@@ -44,5 +44,5 @@ def _by_environment(environment: Mapping[str, str]) -> bool:
         return False
     protocol = next((said for name in _PROTOCOLS if (said := environment.get(name))), _SPOKEN)
     if protocol != _SPOKEN:
-        logger.warning("there are no spans: OTEL_EXPORTER_OTLP_PROTOCOL is %.40r, not %s", protocol, _SPOKEN)
+        logger.warning("no spans are exported: OTEL_EXPORTER_OTLP_PROTOCOL is %.40r, not %s", protocol, _SPOKEN)
     return protocol == _SPOKEN

@@ -116,11 +116,11 @@ class Spans:
         try:
             taken = self._exporter.export(batch)
         except Exception:
-            logger.exception("spans can't be exported")
+            logger.exception("can't export spans")
         if taken:
             self.exported += len(batch)
         else:
             self.failed += len(batch)
         if self._dropped > self._told:
             self._told = self._dropped
-            logger.warning("%d spans were dropped so far: the collector takes fewer than there are", self._dropped)
+            logger.warning("dropped %d spans so far: the collector is too slow", self._dropped)

@@ -99,7 +99,7 @@ class Guard:
 
     def _wrong_origin(self, origin: bytes) -> Answer:
         shown, section = origin[:_SHOWN_MAX].decode("latin-1"), self._section
-        detail = f"pages of {shown!r} may not use this {section}; {section}.origins lists who may"
+        detail = f"pages of {shown!r} may not use this {section}; {section}.origins lists the sites that may"
         return make_problem("wrong_origin", detail)
 
 

@@ -65,9 +65,9 @@ class Tls:
             self.context = _make(self._files)
         except SettingsError as error:
             self._refused_looks = 0
-            logger.warning("TLS goes on with the certificate that it had: %s", error.detail)
+            logger.warning("TLS keeps its previous certificate: %s", error.detail)
         else:
-            logger.info("TLS goes on with what has been put into %s", self._files.cert_file)
+            logger.info("TLS now uses the new files %s", self._files.cert_file)
 
     async def follow(self, pause_s: float = LOOK_S) -> None:
         """Look now and then, until it is cancelled; in a thread, as a file system may keep whoever asks it waiting."""
@@ -76,7 +76,7 @@ class Tls:
             try:
                 await asyncio.to_thread(self.look)
             except (RuntimeError, MemoryError):  # there is no thread for it, now
-                logger.exception("whether the certificate has changed can't be looked at")
+                logger.exception("can't check whether the certificate has changed")
 
     def _look(self) -> Facts:
         files = self._files

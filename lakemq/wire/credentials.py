@@ -238,4 +238,4 @@ def _say_plain(address: str) -> None:
     if len(_said_plain) < ADDRESSES_MAX:
         _said_plain.add(address)
         if not is_loopback(address):
-            logger.warning("the token goes to %s without TLS: whoever is on the way can read it", address)
+            logger.warning("the token is sent to %s without TLS: anyone on the way can read it", address)

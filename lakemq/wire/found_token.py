@@ -60,7 +60,7 @@ def check_listener(address: str, net: Path = PROC_NET) -> None:
     mine = {0, os.geteuid()}
     uids = frozenset[int]().union(*(who_listens(listeners, host, port) for host in hosts))
     if not uids:
-        raise NotFound(f"it isn't known who listens on port {port}")
+        raise NotFound(f"it is not known which user listens on port {port}")
     if uids - mine:
         raise NotFound(f"who listens on port {port} is another user (uid {min(uids - mine)}) than this one")
 
@@ -134,5 +134,5 @@ def _listeners(net: Path) -> list[Listener]:
         except FileNotFoundError:
             continue  # without IPv6, or no Linux
         except (OSError, ValueError) as error:
-            raise NotFound(f"it can't be read who listens: {error}") from None
+            raise NotFound(f"can't find out which user listens: {error}") from None
     return found

@@ -19,5 +19,5 @@ def why_left_out(servers: Iterable[str], broker: str, address: str) -> str:
     why = why_not_asked(servers, address)
     if why and address not in _said and len(_said) < SAID_MAX:
         _said.add(address)
-        logger.warning("a replica of broker %.100s is left out: %s", broker, why)
+        logger.warning("ignoring a replica of broker %.100s: %s", broker, why)
     return why

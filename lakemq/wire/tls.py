@@ -29,9 +29,9 @@ Facts = tuple[FileFacts | None, ...]
 
 
 class NotTrusted(LakemqError):
-    """Who answers has no certificate that this client trusts, or one of another name, or is named by who is asked by
-    https and would be asked without: asking again doesn't help.
-    What to do: name the authority by LAKEMQ_TLS__CA_FILE, or correct the address."""
+    """The server has no certificate that this client trusts, or one for another name; or a server on https refers to
+    one without https. Asking again doesn't help.
+    What to do: name the authority in LAKEMQ_TLS__CA_FILE, or correct the address."""
 
     code = "not_trusted"
     lasting = True
@@ -68,7 +68,7 @@ class _Contexts:
                 except SettingsError as error:
                     if kept is None:
                         raise
-                    logger.warning("what was read before is used on: %s", error.detail)
+                    logger.warning("the files read before stay in use: %s", error.detail)
                     context, again_s = kept.context, now + AGAIN_S
             if kept is None and len(self._of) >= KEPT_MAX:
                 self._of.pop(next(iter(self._of)))
@@ -94,7 +94,7 @@ def explain(error: BaseException) -> str:
     """What a connection failed of, with what helps where that is known."""
     text = str(error) or type(error).__name__
     if isinstance(error, ssl.SSLCertVerificationError):
-        hint = f"tls.ca_file ({name_of(SECTION, 'ca_file')}) names authorities to trust beside the system's"
+        hint = f"tls.ca_file ({name_of(SECTION, 'ca_file')}) names authorities to trust in addition to the system's"
         is_other = error.verify_code in _OTHER_NAME
         said = error.verify_message.rstrip(".")
         return f"its certificate is not trusted: {said}" + ("" if is_other or "expired" in said else f"; {hint}")

@@ -111,7 +111,7 @@ def test_jobs_that_were_replaced_stay_down_and_the_rest_goes_on() -> None:
     child.restarted.look()
     child.look_after_end()
     assert child.said == [
-        "jobs ended: another driver has the lake now (exit code 79); not started again. The rest goes on"
+        "jobs ended: another driver has the lake now (exit code 79); not restarted. The rest continues"
     ]
     child.now_s = 1e9
     child.restarted.look()

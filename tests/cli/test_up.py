@@ -171,7 +171,7 @@ def test_where_leaders_are_elected_no_replica_has_jobs_of_its_own(
     monkeypatch.setenv("LAKEMQ_FLEET__STORE", "http://127.0.0.1:1")
     done = run("up")
     assert done.code == 1
-    assert "lakemq gateway starts each replica, and lakemq jobs --nameservers the jobs" in done.stderr
+    assert "Start each replica with lakemq gateway, and the jobs once with lakemq jobs --nameservers" in done.stderr
 
 
 def test_its_gateway_is_told_all_that_up_was_told(tmp_path: Path) -> None:

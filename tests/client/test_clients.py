@@ -133,7 +133,7 @@ def test_a_broker_that_does_not_take_it_gets_messages_all_the_same(
         producer._core.heartbeats.client_id = "x" * 300  # pyright: ignore[reportPrivateUsage]
         with caplog.at_level("DEBUG", "lakemq.client.produce.heartbeats"):
             producer.send(topic, b"x")
-            wait_until(lambda: "isn't told of producer" in caplog.text)
+            wait_until(lambda: "could not send broker" in caplog.text)
         producer.send(topic, b"y")
         assert "x" * 300 not in json.dumps(http.get("/v1/clients").json())
     assert not [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")]

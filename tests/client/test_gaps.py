@@ -194,9 +194,9 @@ def test_one_line_is_logged_for_all_that_a_pull_passes(caplog: pytest.LogCapture
     gaps.note(QUEUE, [(2, 3)])
     gaps.note_out_of_range(QUEUE, 90, 50)
     said = [record.getMessage() for record in caplog.records if record.thread == threading.get_ident()]
-    lines = [each.partition(" holds no message any more at ")[2] for each in said]
+    lines = [each.partition(" no longer has the messages at ")[2] for each in said]
     assert lines[:2] == ["offsets 0 to 1, 3 to 4, 6 to 7, 9 to 10, 12 to 13, 2 ranges more", "offset 2"]
-    assert said[2].endswith("ends before offset 90: going on with 50")
+    assert said[2].endswith("ends before offset 90: continuing at 50")
 
 
 def test_a_head_names_its_ranges() -> None:

@@ -104,7 +104,7 @@ def test_who_is_in_the_group_is_still_heard_of(
             await member.close()
 
     asyncio.run(test())
-    assert "the members of group can't be asked for: 'generation'" in caplog.text
+    assert "can't look up the members of group: 'generation'" in caplog.text
 
 
 def test_locks_are_still_asked_for(caplog: pytest.LogCaptureFixture) -> None:

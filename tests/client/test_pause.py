@@ -263,4 +263,4 @@ def test_a_group_that_an_operator_pauses_is_given_nothing_and_goes_on_when_it_is
         seen.wait(numbered(8, "later"))
         wait_until(lambda: "consumes again" in caplog.text)
     assert len(seen.texts) == 16
-    assert "can't be pulled" not in caplog.text
+    assert "can't pull from" not in caplog.text

@@ -357,7 +357,7 @@ def test_members_that_subscribe_differently_are_warned(
     ):
         one.subscribe(topic, tags="A")
         two.subscribe(topic, tags="B")
-        wait_until(lambda: "subscribe to different things" in caplog.text)
+        wait_until(lambda: "have different subscriptions" in caplog.text)
     assert view(brisk.url, group)["subscriptions_differ"] is False
 
 

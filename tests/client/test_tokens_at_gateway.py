@@ -163,7 +163,7 @@ def test_a_consumer_whose_token_is_over_goes_on_when_its_file_has_another(
             answer = admin.delete(f"/v1/users/reader/tokens/{known['token_id']}")
             assert answer.status_code < 300, answer.text
             client.produce("lasting", [Draft(b"two")])
-            wait_for(lambda: any("can't be pulled from now" in each.getMessage() for each in caplog.records))
+            wait_for(lambda: any("can't pull from" in each.getMessage() for each in caplog.records))
             given = admin.post("/v1/users/reader/tokens", json={}).json()["token"]
             file.write_text(given)
             client.produce("lasting", [Draft(b"three")])

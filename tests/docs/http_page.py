@@ -1,4 +1,4 @@
-"""docs/http.md, made of the contract: `python -m tests.docs.http_page` writes it anew."""
+"""docs/http.md, made of the contract: `python -m tests.docs.http_page` writes it."""
 # ruff: noqa: E501
 # (lines of the page, as they stand there)
 
@@ -20,7 +20,9 @@ from lakemq.model import errors
 from lakemq.model.errors import LakemqError
 from lakemq.testing import start_gateway
 from lakemq.web.problems import RETRY_AFTER_S, STATUS
+from tests.docs.errors import parts
 from tests.docs.rights import said_of
+from tests.docs.route_errors import of_routes
 
 FILE = Path("docs/http.md")
 TITLES = {
@@ -46,9 +48,12 @@ OpenAPI document at `/openapi.json`, and as a page at `/docs`.
 
 - Bodies are JSON, unless a route takes messages. A field, a query field or a `Lakemq-…` header that lakemq does not know is
   400 `invalid_request`.
-- Errors are [problem documents](#errors) with a stable `code`. Every route can answer `invalid_request`, `busy` and
-  `internal`, and the codes of [rights](security.md#routes-and-their-rights).
+- Errors are [problem documents](#errors) with a stable `code`. Each route has a table of its own errors, found in the code.
+  Every route can also answer `invalid_request`, `busy` and `internal`; `unauthenticated`, `forbidden` and, above a user's quota,
+  `flow_control` ([rights](security.md#routes-and-their-rights)); and `wrong_host`, `wrong_origin` and `request_too_slow`.
 - *Leader only*: a follower answers 421 `not_leader`, and names the leader. Other routes are answered by any replica.
+- Routes that write, or that wait until what they show is on disk or confirmed, can answer `store_unwritable`,
+  `not_enough_replicas` and `not_confirmed`.
 - Tables name what the code checks: `required` fields, defaults, and bounds.
 """
 
@@ -79,6 +84,11 @@ _MEANINGS = {
     "wrong_origin": "The request comes from a web page of another site (`Origin`).",
 }
 """Of codes that are answered by no class of error."""
+_OF_MANY = {
+    *("invalid_request", "busy", "internal", "forbidden", "not_leader"),
+    *("store_unwritable", "not_enough_replicas", "not_confirmed"),
+}
+"""What the page's head says of all routes, or of many."""
 _FORMS = """What a route that takes messages reads, by `Content-Type`:
 
 | type | the body |
@@ -117,6 +127,19 @@ def _route(route: Route, schema: dict[str, Any] | None) -> Iterator[str]:
         yield "|---|---|---|"
         yield from _rows(schema, schema.get("$defs", {}))
         yield ""
+    codes = {code for code in of_routes().get(route, ()) if code in STATUS} - _OF_MANY
+    if codes:
+        yield "| error | status | what to do |"
+        yield "|---|---|---|"
+        for code in sorted(codes, key=lambda each: (STATUS[each], each)):
+            yield f"| `{code}` | {STATUS[code]} | {_cell(_to_do(code))} |"
+        yield ""
+
+
+def _to_do(code: str) -> str:
+    """What to do about an error; where its class doesn't say, what it means."""
+    said, to_do = parts(_errors_by_code()[code])
+    return f"{to_do[:1].upper()}{to_do[1:]}" if to_do else said
 
 
 def _notes(route: Route) -> Iterator[str]:
@@ -200,9 +223,7 @@ def _headers(found: Iterable[Header]) -> str:
 
 
 def _errors() -> str:
-    kinds = {
-        kind.code: kind for kind in _kinds(LakemqError) if "code" in vars(kind) and kind.__module__ == errors.__name__
-    }
+    kinds = _errors_by_code()
     rows = ["| code | status | `Retry-After` | meaning |", "|---|---|---|---|"]
     for code, status in sorted(STATUS.items(), key=lambda each: (each[1], each[0])):
         meaning = kinds[code].__doc__ or "" if code in kinds else _MEANINGS[code]
@@ -210,6 +231,12 @@ def _errors() -> str:
         again = RETRY_AFTER_S.get(code, b"").decode()
         rows.append(f"| `{code}` | {status} | {again and again + ' s'} | {_cell(text.strip())} |")
     return "\n".join(rows) + "\n"
+
+
+def _errors_by_code() -> dict[str, type[LakemqError]]:
+    return {
+        kind.code: kind for kind in _kinds(LakemqError) if "code" in vars(kind) and kind.__module__ == errors.__name__
+    }
 
 
 def _kinds(kind: type[LakemqError]) -> Iterator[type[LakemqError]]:

@@ -13,7 +13,11 @@ from tests.docs.documents import DOCUMENTS, ROOT
 
 OF_SITE = ROOT / "docs/site"
 SHIM = "https://unpkg.com/iframe-worker/shim"
-"""What the theme would load to search pages opened as files. docs/site/iframe-worker.js is version 1.0.4 of it."""
+"""What the theme would load to search pages opened as files."""
+SEARCH = "iframe-worker.js"
+"""Version 1.0.4 of it."""
+DIAGRAMS = "mermaid.tiny.js"
+"""Draws diagrams: scripts/docs-vendor.sh gets it. The theme loads it from a CDN unless the page already has it."""
 
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 
@@ -26,7 +30,8 @@ def build(folder: Path) -> Path:
         _copy(ROOT / document, pages / document)
     for picture in sorted((ROOT / "docs").rglob("*.png")):
         _copy(picture, pages / picture.relative_to(ROOT))
-    _copy(OF_SITE / "iframe-worker.js", pages / "docs/site/iframe-worker.js")
+    for script in (SEARCH, DIAGRAMS):
+        _copy(OF_SITE / script, pages / "docs/site" / script)
     _copy(OF_SITE / "zensical.toml", folder / "zensical.toml")
     done = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--strict"], cwd=folder, capture_output=True, text=True, check=False
@@ -44,16 +49,18 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _without_network(page: Path, top: Path) -> None:
-    """The theme loads its shim, and what draws diagrams, from elsewhere: the one is here, the others stay text."""
-    up = "../" * (len(page.relative_to(top).parts) - 1)
-    text = page.read_text("utf-8").replace(SHIM, f"{up}docs/site/iframe-worker.js")
-    page.write_text(text.replace('<pre class="mermaid">', "<pre>"), "utf-8")
+    """Have the page load the scripts of the site, not those that the theme would load from a network."""
+    own = "../" * (len(page.relative_to(top).parts) - 1) + "docs/site/"
+    text = page.read_text("utf-8").replace(SHIM, own + SEARCH)
+    if '<pre class="mermaid">' in text:
+        text = text.replace("</body>", f'<script src="{own}{DIAGRAMS}"></script></body>')
+    page.write_text(text, "utf-8")
 
 
 def main() -> None:
     """Build it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--into", type=Path, default=ROOT / "site", help="a folder that is made anew")
+    parser.add_argument("--into", type=Path, default=ROOT / "site", help="the folder to replace")
     print(f"docs: {build(parser.parse_args().into)}/index.html")  # noqa: T201
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from playwright.sync_api import expect
 
 from tests.console.browser import WAIT_MS, open_browser
 from tests.docs.documents import DOCUMENTS, ROOT
-from tests.docs.site import build
+from tests.docs.site import DIAGRAMS, OF_SITE, SEARCH, build
 
 LOADED = re.compile(r"<(?:script|img|iframe)[^>]* src=\"https?:|<link[^>]* href=\"https?:")
 
@@ -38,7 +40,7 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
 def test_a_link_that_leads_nowhere_stops_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tree/docs/site").mkdir(parents=True)
     (tmp_path / "tree/README.md").write_text("# One page\n\n[sql](sql.md)\n")
-    for name in ("zensical.toml", "iframe-worker.js"):
+    for name in ("zensical.toml", SEARCH, DIAGRAMS):
         (tmp_path / "tree/docs/site" / name).write_bytes((ROOT / "docs/site" / name).read_bytes())
     config = tmp_path / "tree/docs/site/zensical.toml"
     config.write_text(re.sub(r"^nav = .*?^]\n", "", config.read_text(), flags=re.MULTILINE | re.DOTALL))
@@ -60,3 +62,38 @@ def test_the_search_answers_without_a_network(site: Path) -> None:
         found = page.locator("a", has_text="lakemq dead-letters redrive")
         expect(found.first).to_be_visible(timeout=WAIT_MS)
         assert [url for url in asked if not url.startswith(("file:", "blob:", "data:"))] == []
+
+
+def test_every_diagram_is_drawn_without_a_network(site: Path) -> None:
+    written = {each: (ROOT / each).read_text("utf-8").count("```mermaid") for each in DOCUMENTS}
+    assert sum(written.values()) > 10
+    with open_browser() as browser, browser.new_context(offline=True) as context:
+        # The theme draws into a shadow tree that it closes; here it stays open, to be looked at.
+        context.add_init_script(
+            "const attach = Element.prototype.attachShadow;"
+            "Element.prototype.attachShadow = function () { return attach.call(this, {mode: 'open'}); }"
+        )
+        for document in (each for each, count in written.items() if count):
+            page = context.new_page()
+            asked: list[str] = []
+            page.on("request", lambda request, asked=asked: asked.append(request.url))
+            page.goto((site / document).with_suffix(".html").as_uri())
+            drawn = page.locator("div.mermaid svg")
+            expect(drawn).to_have_count(written[document], timeout=WAIT_MS)
+            for each in drawn.all():
+                assert "Syntax error" not in (each.text_content() or ""), document
+                box = each.bounding_box()
+                assert box is not None, document
+                assert min(box["width"], box["height"]) > 30, (document, box)
+            assert [url for url in asked if not url.startswith(("file:", "blob:", "data:"))] == []
+            page.close()
+
+
+def test_the_library_of_diagrams_is_the_pinned_one() -> None:
+    pinned = json.loads((OF_SITE / "versions.json").read_text())
+    script = (ROOT / "scripts/docs-vendor.sh").read_text()
+    for name, package in pinned.items():
+        assert f"package={name}\nversion={package['version']}\n" in script
+        assert any(each.endswith("LICENSE") for each in package["files"])
+        for file, digest in package["files"].items():
+            assert hashlib.sha256((OF_SITE / file).read_bytes()).hexdigest() == digest

@@ -130,7 +130,7 @@ def test_a_file_that_has_no_tokens_any_more_changes_nothing(tmp_path: Path, capl
         for _ in range(2):
             access.look()
             access.admit(found, scope)
-        assert [record.getMessage().startswith("the tokens stay as they were: ") for record in caplog.records] == [True]
+        assert [record.getMessage().startswith("the tokens stay unchanged: ") for record in caplog.records] == [True]
     write(file, SECOND)
     access.look()
     with pytest.raises(Unauthenticated):
@@ -284,6 +284,6 @@ def test_a_token_that_is_refused_gives_way_to_the_next_and_to_what_the_file_has_
 
 def test_beyond_loopback_it_needs_tokens(tmp_path: Path) -> None:
     options: dict[str, Any] = {"nameserver": {"host": "0.0.0.0"}}
-    with pytest.raises(SettingsError, match=r"nameserver\.token_file has tokens of those who may"):
+    with pytest.raises(SettingsError, match=r"set nameserver\.token_file to a file of tokens"):
         load(environment={}, options=options)
     assert load(environment={}, options={**options, "auth": {"insecure": True}}).nameserver.token_file is None

@@ -32,7 +32,7 @@ def test_keys_of_ours_beside_a_token_of_the_environment_are_refused(monkeypatch:
     """delta-rs would send it, and can't be told otherwise."""
     monkeypatch.setenv("AWS_SESSION_TOKEN", "THEIRS")
     lake: dict[str, object] = {"dir": "s3://bucket/lake", "storage": OURS}
-    with pytest.raises(SettingsError, match="start it without AWS_SESSION_TOKEN") as refused:
+    with pytest.raises(SettingsError, match="start without AWS_SESSION_TOKEN") as refused:
         load(None, {}, {"lake": lake})
     assert "THEIRS" not in str(refused.value)
     load(None, {}, {"lake": {**lake, "storage": {**OURS, "session_token": "ours"}}})

@@ -36,7 +36,7 @@ KINDS = (EXECUTOR, DRIVER, REPLACED)
 WAIT_S_MAX = 600.0
 JOBS = ("lake", "delay", "transaction", "retry")
 READY = b"lake query: ready"
-WAITS = b"waiting for its end"
+WAITS = b"waiting until it ends"
 TASKS = {"LAKEMQ_LAKE__PARTITIONS": "2"}
 
 

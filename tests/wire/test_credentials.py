@@ -226,12 +226,12 @@ def test_the_token_goes_to_no_port_where_another_user_listens(tmp_path: Path) ->
     for address in ("0100007F", "00000000"):
         with pytest.raises(NotFound, match=f"another user .uid {STRANGER}. than this one"):
             find_token("http://127.0.0.1:8080", file, listening(tmp_path, STRANGER, address))
-    with pytest.raises(NotFound, match="who listens on port 8080"):
+    with pytest.raises(NotFound, match="listens on port 8080"):
         find_token("http://127.0.0.1:8080", file, listening(tmp_path, mine, port=8081))
-    with pytest.raises(NotFound, match=r"who listens on port 80$"):
+    with pytest.raises(NotFound, match=r"listens on port 80$"):
         check_listener("http://127.0.0.1", tmp_path / "no proc")
     (tmp_path / "tcp6").write_text("head\nnonsense\n")
-    with pytest.raises(NotFound, match="it can't be read who listens"):
+    with pytest.raises(NotFound, match="can't find out which user listens"):
         find_token("http://127.0.0.1:8080", file, listening(tmp_path, mine))
 
 
@@ -300,7 +300,7 @@ def test_a_token_that_can_be_read_on_its_way_is_said_once(caplog: pytest.LogCapt
         Credentials(TOKEN).headers("http://127.0.0.1:8080")
         Credentials(TOKEN).headers("http://localhost:8080")
     assert [record.getMessage() for record in caplog.records] == [
-        "the token goes to http://plain.example:8080 without TLS: whoever is on the way can read it"
+        "the token is sent to http://plain.example:8080 without TLS: anyone on the way can read it"
     ]
 
 

@@ -105,7 +105,7 @@ def _show(context: typer.Context, broker: Broker, limit: int | None) -> bool:
     write_line(f"lakemq demo: {count:,} flights from New York in 2013, a message each")
     with HttpClient(broker.url) as client:
         broker.wait_until_ready(client)
-        note(f"gateway on {broker.url}; the jobs start beside it")
+        note(f"gateway on {broker.url}; the jobs are starting")
         client.create_topic(TOPIC, QUEUES)
         replayed = replay(broker, client, flights)
     note(f"produced in {replayed.produce_s:.1f} s; all consumed and in the lake after {replayed.lake_s:.1f} s")

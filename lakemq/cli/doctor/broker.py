@@ -24,16 +24,16 @@ ADVICE = {
     "not registered with the name server": "start that name server, or take it out of fleet.nameservers",
     "nothing is written": "start the followers, or have fewer in sync: replication.min_in_sync",
     "the primary can't be followed": "see whether it runs, and whether this machine reaches it",
-    "this follower follows no more": "docs/fleet.md explains the message; a follower with an empty folder starts over",
+    "this follower has stopped": "docs/fleet.md explains the message; a follower with an empty folder starts over",
     "another one has come as replica": "two processes have one broker.replica: end one, or number it otherwise",
     "who leads can't be": "see whether the store of leaders answers this machine: fleet.leader, fleet.store",
-    "the store can't be told": "see whether the store of leaders answers this machine: fleet.leader, fleet.store",
+    "this leader's beat can't be": "see whether the store of leaders answers this machine: fleet.leader, fleet.store",
     "the log was full": "those messages are gone; make room, and let the jobs run",
     "an erasure is not done": "start the jobs: `lakemq jobs`",
 }
 """What to do about what a broker says, by how that begins."""
 _ELSE = "see docs/reliability.md, and the gateway's log"
-_STOPS = ("nothing is written", "the log was full", "this follower follows no more")
+_STOPS = ("nothing is written", "the log was full", "this follower has stopped")
 
 
 class Broker(NamedTuple):
@@ -86,7 +86,7 @@ def findings_of(broker: Broker, version: str) -> Iterator[Finding]:
 
 def _told(broker: Broker) -> Iterator[Finding]:
     if broker.degraded is None:
-        do = "give a token of who may List the cluster: --token-file"
+        do = "give a token of a user who may List the cluster: --token-file"
         yield Finding(Grade.NOTE, broker.address, "it doesn't tell this user what is wrong with it", do)
     for line in broker.degraded or ():
         do = next((each for begin, each in ADVICE.items() if line.startswith(begin)), _ELSE)
@@ -95,7 +95,7 @@ def _told(broker: Broker) -> Iterator[Finding]:
 
 def _jobs(broker: Broker) -> Iterator[Finding]:
     if broker.described.get("role") == "primary" and not broker.described.get("jobs"):
-        what = "no jobs were heard of: delays, retries and transactions are decided late, and the lake gets nothing"
+        what = "no jobs are running: delays, retries and transactions are decided late, and the lake gets nothing"
         yield Finding(Grade.WRONG, broker.address, what, "start them: `lakemq jobs`, or all in one: `lakemq up`")
 
 

@@ -60,14 +60,17 @@ def _disk(machine: Machine) -> Iterator[Finding]:
         yield Finding(Grade.NOTE, about, "there is no log yet", "it is made by the first start: `lakemq up`")
     elif not machine.data_writable:
         yield Finding(
-            Grade.DOWN, about, "this user can't write there", "run as the user who owns it, or give it to this one"
+            Grade.DOWN,
+            about,
+            "this user can't write there",
+            "run as the user that owns it, or change its owner to this user",
         )
     if machine.log_fault:
         yield Finding(
             Grade.DOWN, about, machine.log_fault, "until then no gateway starts on it; its files are left as they are"
         )
     if machine.token_mode is not None and machine.token_mode & _OTHERS_READ:
-        what = f"admin.token may be read by others (mode {machine.token_mode:04o}): who reads it may do all"
+        what = f"others can read admin.token (mode {machine.token_mode:04o}): whoever reads it may do everything"
         yield Finding(
             Grade.WRONG,
             about,

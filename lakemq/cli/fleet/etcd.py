@@ -23,8 +23,8 @@ def find_etcd() -> str:
     found = str(unpacked) if unpacked.exists() else shutil.which("etcd")
     if found is None:
         raise LakemqError(
-            "a fleet needs etcd, which says who leads: in a checkout `make setup` gets it, else Debian's package "
-            "etcd-server has it"
+            "a fleet needs etcd for the election: in a checkout `make setup` installs "
+            "it; otherwise install Debian's package etcd-server"
         )
     return found
 

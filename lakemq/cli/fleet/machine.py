@@ -106,7 +106,7 @@ class Fleet:
     def wait_until_whole(self, group: Group) -> None:
         """Returns once one leads, all are in sync with it, and all name servers know it as the one."""
         wait_until(group.is_whole, f"{group.name} has a leader and all replicas in sync", self.check_alive)
-        wait_until(lambda: self.is_known(group), f"name servers know who leads {group.name}", self.check_alive)
+        wait_until(lambda: self.is_known(group), f"name servers know the leader of {group.name}", self.check_alive)
 
     def is_known(self, group: Group) -> bool:
         """Whether all name servers name the group's leader."""

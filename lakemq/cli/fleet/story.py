@@ -62,7 +62,7 @@ class Story:
 
     def _start(self) -> None:
         fleet = self._fleet
-        self._say("starting two name servers, etcd, which says who leads, and a store for the lake")
+        self._say("starting two name servers, an etcd for the election, and a store for the lake")
         fleet.start_name_servers()
         self._say(f"name servers on {', '.join(fleet.name_servers)}; etcd on {fleet.etcd.url}")
         self._say(f"starting {FIRST} and {SECOND}, of two replicas each; a write is confirmed by both")

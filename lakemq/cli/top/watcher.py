@@ -86,7 +86,7 @@ class Watcher:
         """What is to be known of the whole; empty: nothing."""
         with self._found:
             if self._problem:
-                return f"which brokers there are is not known any more: {self._problem}"
+                return f"can't look up the brokers now: {self._problem}"
             if self._left_out:
                 return f"{self._left_out} more replicas are not asked"
             silent = next((each for each in self._watched.values() if each.now is not None and each.now.silent), None)

@@ -337,7 +337,7 @@ class PullConsumer:
         try:
             await self._commit(streams)
         except LakemqError as error:
-            logger.warning("offsets could not be committed: %s", error)
+            logger.warning("could not commit offsets: %s", error)
 
     async def _commit(self, streams: Sequence[PullStream]) -> None:
         offsets = {

@@ -212,6 +212,6 @@ def check_instead(app: BaseApp, resources: Mapping[Callable[..., Any], Any]) -> 
 def raise_first(errors: Sequence[Exception]) -> None:
     """Raise the first of what went wrong, and log the others."""
     for error in errors[1:]:
-        logger.error("an application's end failed too", exc_info=error)
+        logger.error("the application's shutdown failed too", exc_info=error)
     if errors:
         raise errors[0]

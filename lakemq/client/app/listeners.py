@@ -53,7 +53,7 @@ class ListenerOf:
         if isinstance(error, ConsumeLater):
             raise ConsumeLater(-1, error.reason) from error.__cause__
         logger.error(
-            "listener %s failed on message %s of %s, which is a dead letter now",
+            "listener %s failed on message %s of %s, which is now a dead letter",
             self.parameters.name,
             message.message_id,
             message.topic,
@@ -85,8 +85,8 @@ class Plan:
         for name, value in options.items():
             if self.listeners and self.options.get(name) != value:
                 raise InvalidRequest(
-                    f"listeners of group {self.group!r} share a consumer, and differ in {name}: "
-                    "give one a group of its own"
+                    f"listeners of group {self.group!r} share a consumer, but differ in {name}: give one a group "
+                    "of its own"
                 )
         self.listeners[listener.topic] = listener
         self.options = {**self.options, **options}

@@ -19,7 +19,7 @@ class Away:
         """It doesn't answer."""
         if broker not in self._brokers:
             self._brokers.add(broker)
-            logger.warning("broker %s is away, and is tried again until it is back: %s", broker, error)
+            logger.warning("broker %s is unreachable; retrying until it is back: %s", broker, error)
 
     def answered(self, broker: str) -> None:
         """It does."""

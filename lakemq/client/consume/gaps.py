@@ -71,7 +71,7 @@ class Gaps:
             self._told.popitem(last=False)
         if not new:
             return
-        logger.warning("%s holds no message any more at %s", queue, _shown(new))
+        logger.warning("%s no longer has the messages at %s", queue, _shown(new))
         if self._on_gap is None:
             return
         for begin, end in new:
@@ -85,7 +85,7 @@ class Gaps:
         if offset < next_offset:
             self.note(queue, [(offset, next_offset)])
         else:
-            logger.warning("%s ends before offset %d: going on with %d", queue, offset, next_offset)
+            logger.warning("%s ends before offset %d: continuing at %d", queue, offset, next_offset)
 
 
 def _shown(ranges: Sequence[Range]) -> str:

@@ -61,7 +61,7 @@ class Locks:
             try:
                 await self._api.unlock(broker, part)
             except LakemqError as error:
-                logger.warning("locks can't be given back, and run out by themselves: %s", error)
+                logger.warning("locks can't be released, and will expire: %s", error)
 
     async def close(self) -> None:
         """Renew no more."""

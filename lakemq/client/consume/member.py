@@ -163,14 +163,14 @@ class Member:
         except LakemqError as error:
             queues: dict[str, MessageQueue] = {}
             if not isinstance(error, TopicNotFound):
-                logger.warning("the queues of %s can't be asked for: %s", topic, error)
+                logger.warning("can't look up the queues of %s: %s", topic, error)
                 return
         self._beginnings.absent |= {(broker, topic) for broker in brokers - set(queues)}
         for queue in queues.values():
             try:
                 await self.offsets.load(queue)  # of all queues of the topic at that broker
             except (LakemqError, OSError) as error:
-                logger.warning("the offset of %s can't be stored yet: %s", queue, error)
+                logger.warning("can't store the offset of %s yet: %s", queue, error)
 
     async def leave(self) -> None:
         """Say that this client is gone, once its offsets are stored."""

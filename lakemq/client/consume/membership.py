@@ -146,7 +146,7 @@ class Membership:
             results = await asyncio.gather(*map(self._api.leave, self._views), return_exceptions=True)
         for result in results:
             if isinstance(result, Exception):
-                logger.warning("a broker could not be told that %s leaves: %s", self._api.client_id, result)
+                logger.warning("could not tell a broker that %s leaves: %s", self._api.client_id, result)
 
     async def _beat_one(self, broker: str) -> None:
         if broker in self._views and not self.is_sure(broker) and not await self._is_member(broker):
@@ -184,7 +184,7 @@ class Membership:
                     self._expired.add(broker)
                 self._note(broker, view, begin_s)
             except Exception as error:  # noqa: BLE001  without it nobody would hear of who comes and goes
-                say_failed(logger, error, f"the members of {self._api.group} can't be asked for", logging.INFO)
+                say_failed(logger, error, f"can't look up the members of {self._api.group}", logging.INFO)
                 refused = isinstance(error, LakemqError) and error.lasting
                 known = isinstance(error, Unreachable) or refused
                 if known and not refused and broker not in self._away:
@@ -226,8 +226,10 @@ class Membership:
         elif differ and not self._warned and now_s - (self._differ_since_s or now_s) > DIFFERENT_S:
             self._warned = True
             logger.warning(
-                "the members of group %s subscribe to different things: some messages are consumed by nobody. "
-                "`lakemq group show %s` says who differs",
+                (
+                    "the members of group %s have different subscriptions: nobody consumes some "
+                    "of the messages. `lakemq group show %s` shows the differences"
+                ),
                 self._api.group,
                 self._api.group,
             )

@@ -85,8 +85,8 @@ class Overdue:
             self._give_up(running)
             if self.stuck >= self._workers:
                 logger.error(
-                    "all %d calls of the listener that may be under way take longer than %g s: nothing is consumed"
-                    " until one of them returns",
+                    "all %d concurrent calls of the listener take longer than %g s: nothing is consumed until "
+                    "one of them returns",
                     self._workers,
                     timeout_s,
                 )

@@ -129,7 +129,7 @@ class PullStream:
                     self.error = error
                     self._known.set()
                     self._arrived()
-                logger.info("%s can't be pulled from now: %s", self.queue, error)
+                logger.info("can't pull from %s now: %s", self.queue, error)
                 await asyncio.sleep(wait_of(error, wait_s))
                 wait_s = min(wait_s * 2, AGAIN_S_MAX)
 

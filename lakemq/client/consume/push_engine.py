@@ -132,7 +132,7 @@ class PushEngine:
     def _follow_operator(self, broker: str, enabled: bool) -> None:
         if self._pauses.follow(broker, enabled):
             what = "again" if enabled else "nothing now: an operator has paused it, or its group"
-            logger.warning("at broker %s %s of group %s consumes %s", broker, self.client_id, self._member.group, what)
+            logger.warning("at broker %s, %s of group %s consumes %s", broker, self.client_id, self._member.group, what)
             self._follow_pauses()
 
     def _follow_pauses(self) -> None:
@@ -307,7 +307,7 @@ class PushEngine:
             try:
                 await self._member.offsets.store({each.queue: offset for each, offset in offsets.items()})
             except (LakemqError, OSError) as error:
-                logger.warning("offsets of %d queues could not be stored: %s", len(offsets), error)
+                logger.warning("could not store the offsets of %d queues: %s", len(offsets), error)
                 return
             for each, offset in offsets.items():
                 each.committed = offset
@@ -349,7 +349,7 @@ class PushEngine:
         else:
             if not call.given_up:
                 return outcome
-            logger.warning("a listener has returned too late: its answer about a message of %s is ignored", queue)
+            logger.warning("a listener returned too late: its result for a message of %s is ignored", queue)
         finally:
             self._overdue.end(running)
         return None
@@ -388,7 +388,7 @@ class PushEngine:
         try:
             sent = await self._send_back(held, work, failed)
         except Exception:
-            logger.exception("messages of %s can't be sent back: they are tried again", held.queue)
+            logger.exception("can't send messages of %s back; retrying them here", held.queue)
         if sent:
             work.done = len(failed)
             self._end(held, work, 0.0)
@@ -422,12 +422,12 @@ class PushEngine:
         """Have the broker bring them again later; False: it could not be told."""
         ids = [NackedMessage(work.messages[each.number].message_id, each.delay_level, each.why) for each in failed]
         if self._member.broadcasting:
-            logger.warning("%d messages of %s failed, and broadcasting retries none", len(ids), held.queue)
+            logger.warning("%d messages of %s failed; broadcasting never retries", len(ids), held.queue)
             return True
         try:
             await self._api.nack(held.queue.broker, ids, self._how.max_reconsume_times)
         except LakemqError as error:
-            logger.warning("%d messages of %s can't be sent back now: %s", len(ids), held.queue, error)
+            logger.warning("can't send %d messages of %s back now: %s", len(ids), held.queue, error)
             if isinstance(error, Unreachable) or len(failed) == 1:
                 return False
             # One that can't be sent back doesn't keep the others from it.

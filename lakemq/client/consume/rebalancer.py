@@ -122,7 +122,7 @@ class Rebalancer:
                 self._missing.add(topic)
                 continue
             except LakemqError as error:
-                logger.warning("the queues of %s can't be asked for: %s", topic, error)
+                logger.warning("can't look up the queues of %s: %s", topic, error)
                 assigned |= {queue for queue in self.held if queue.topic == topic}
                 continue
             assigned |= set(queues if self._strategy is None else self._strategy(queues, members)[self._client_id])

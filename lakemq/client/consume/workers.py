@@ -154,7 +154,7 @@ class Workers:
             if seconds is not None:
                 self._learn(seconds)
         except Exception:
-            logger.exception("messages of %s can't be finished: they are tried again", held.queue)
+            logger.exception("can't finish messages of %s; retrying them", held.queue)
             held.suspend(work, 1.0)
         finally:
             task = asyncio.current_task()

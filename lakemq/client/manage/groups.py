@@ -133,7 +133,7 @@ def _place(to: ResetTo) -> dict[str, Any]:
     if isinstance(to, datetime):
         return {"to": "timestamp", "timestamp_ms": to_ms(to)}
     if to not in ("earliest", "latest"):
-        raise WrongType("a group goes on at 'earliest', 'latest' or a datetime", to)
+        raise WrongType("a group continues at 'earliest', 'latest' or a datetime", to)
     return {"to": to}
 
 

@@ -348,7 +348,7 @@ class Core:
         if kind.ordered:
             await self._renew(topic)
         if kind.oneway:
-            return Failed(Closed("nobody is told what becomes of a one-way message"))
+            return Failed(Closed("a one-way message reports no outcome"))
         return read_answer(as_json, topic, len(batch.bodies), delivered)
 
     async def send_ids(self, batch: Batch) -> SendIds | None:

@@ -70,12 +70,12 @@ class Heartbeats:
             await self._cluster.primary(broker).send(client_routes.PUT_CLIENT.at(self.client_id), said)
             self._told.add(broker)
         except LakemqError as error:  # it stores messages all the same, or says itself why not
-            logger.debug("broker %s isn't told of producer %s: %s", broker, self.client_id, error)
+            logger.debug("could not send broker %s a heartbeat of producer %s: %s", broker, self.client_id, error)
         except Exception:
-            logger.exception("broker %s isn't told of producer %s", broker, self.client_id)
+            logger.exception("could not send broker %s a heartbeat of producer %s", broker, self.client_id)
 
     async def _leave(self, broker: str) -> None:
         try:
             await self._cluster.primary(broker).request(client_routes.DELETE_CLIENT.at(self.client_id), timeout_s=BYE_S)
         except LakemqError as error:
-            logger.debug("broker %s isn't told that producer %s ends: %s", broker, self.client_id, error)
+            logger.debug("could not tell broker %s that producer %s ends: %s", broker, self.client_id, error)

@@ -67,7 +67,5 @@ def chosen(queues: Sequence[MessageQueue], choice: Choice, body: bytes, fields: 
         found.close()
         raise InvalidRequest("a queue_selector is a plain function: an async def chooses nothing by being called")
     if not isinstance(found, MessageQueue) or found not in queues:
-        raise InvalidRequest(
-            f"the queue_selector returned {found!r:.200}, which is none of the queues that it was given"
-        )
+        raise InvalidRequest(f"the queue_selector returned {found!r:.200}, which is not one of the queues it was given")
     return found

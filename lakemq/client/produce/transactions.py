@@ -157,7 +157,7 @@ class Transactions:
             unsent = is_refused(error) or is_unsure(error) or isinstance(error, Closed)
             if not unsent and resolution is not Resolution.UNKNOWN:  # which says nothing that could be wrong
                 raise
-            logger.warning("how transaction %s ended could not be told: %s", half.transaction_id, error)
+            logger.warning("could not report the outcome of transaction %s: %s", half.transaction_id, error)
 
     async def _watch_brokers(self) -> None:
         while True:

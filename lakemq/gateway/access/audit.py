@@ -98,7 +98,7 @@ class Audit:
         try:
             queue = await self._ready()
         except LakemqError as error:
-            logger.warning("nothing can be audited yet: %s", error)
+            logger.warning("the audit can't be written yet: %s", error)
             return
         if self._log.refusal() is not None:
             return
@@ -119,7 +119,7 @@ class Audit:
         if not trusted and not self._changers.take(entry.user or network_of(entry.source), self._now_s()):
             raise FlowControl(f"these are more than {CHANGES_PER_S:.0f} changes a second of one user: wait a second")
         if self._changing >= CHANGES_MAX:
-            raise Busy(f"{CHANGES_MAX} changes wait for the audit: who did what is written down first")
+            raise Busy(f"{CHANGES_MAX} changes are waiting for the audit, which is written first")
         self._changing += 1
         try:
             await self._log.append(_append(await self._ready(), ALLOWED, entry, Noted(1, 0)))
@@ -144,7 +144,7 @@ class Audit:
             self._owe(entry)
 
     def _owe(self, entry: Entry) -> None:
-        logger.warning("the audit has to wait for this: %s, by %s from %s", entry.what, entry.user, entry.source)
+        logger.warning("not in the audit yet: %s, by %s from %s", entry.what, entry.user, entry.source)
         self.owed.append(entry)
 
     def refused(self, entry: Entry) -> None:
@@ -175,7 +175,7 @@ class Audit:
         self._writing -= 1
         if error is not None:
             self._sieve.give_back(noted)
-            logger.warning("a record of the audit could not be written: %s", error)
+            logger.warning("could not write a record of the audit: %s", error)
 
     def _write(self, tag: str, entry: Entry, noted: Noted) -> None:
         if self._queue is None or self._writing >= WRITING_MAX:

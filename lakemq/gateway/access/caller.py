@@ -186,7 +186,7 @@ class Anonymous(Caller):
         return self._who_is_that(f"{route.method} {route.path}") if self._required else None
 
     def _who_is_that(self, what: str) -> Unauthenticated:
-        detail = f"this takes a token, `Authorization: Bearer lmq_...`, of a user who may: {what}"
+        detail = f"this needs a token, `Authorization: Bearer lmq_...`, of a user who may: {what}"
         return Unauthenticated(detail, self.token_file)
 
 

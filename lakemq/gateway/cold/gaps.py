@@ -46,7 +46,7 @@ class Gaps:
         while len(self._by_group) > GROUPS_MAX:
             self._by_group.popitem(last=False)
         logger.warning(
-            "group %s passes over offsets %d to %d of %s queue %d: they are neither in the log nor in the lake",
+            "group %s skips offsets %d to %d of %s queue %d: they are in neither the log nor the lake",
             *(group, gap.begin, gap.end - 1, gap.topic, gap.queue_id),
         )
 

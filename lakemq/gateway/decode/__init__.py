@@ -54,7 +54,7 @@ def decode_one(content_type: str, headers: Mapping[str, str], body: bytes, limit
         return traced([decode_json_message(body, limits)], headers)[0]
     drafts = decode(content_type, headers, body, limits)
     if isinstance(drafts, ArrowRows):
-        raise UnsupportedMediaType("one message is taken as JSON, as an event or as it is, not as Arrow")
+        raise UnsupportedMediaType("a single message may be JSON, an event or raw bytes, not Arrow")
     if len(drafts) > 1:
         raise InvalidRequest(f"there are {len(drafts)} messages; it must be one")
     return drafts[0]
@@ -107,5 +107,5 @@ if _DECODERS.keys() != set(FORMS):
 def _decoder(media: str) -> Decoder:
     decoder = _DECODERS.get(media)
     if decoder is None:
-        raise UnsupportedMediaType(f"events are taken as JSON, not as {media[:100]!r}")
+        raise UnsupportedMediaType(f"events must be JSON, not {media[:100]!r}")
     return decoder

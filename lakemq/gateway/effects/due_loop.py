@@ -79,10 +79,10 @@ class DueLoop:
         try:
             await self._work.do(positions)
         except LakemqError as error:
-            logger.warning("%d %s, trying again: %s", len(positions), self._what, error)
+            logger.warning("%d %s; retrying: %s", len(positions), self._what, error)
             self._work.put_back(positions, now_ms + RETRY_MS)
         except Exception:
-            logger.exception("%d %s, trying again", len(positions), self._what)
+            logger.exception("%d %s; retrying", len(positions), self._what)
             self._work.put_back(positions, now_ms + RETRY_MS)
 
     async def _sleep(self, seconds: float | None) -> None:

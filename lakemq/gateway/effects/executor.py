@@ -149,7 +149,9 @@ class Executor:
         planned = {position for plan in plans for position in plan.positions}
         await self._add_cold([position for position in wanted if position not in planned], found)
         if found.damaged:
-            logger.error("%d messages can't be read, the log is damaged: %s …", len(found.damaged), found.damaged[:5])
+            logger.error(
+                "can't read %d messages, because the log is damaged: %s …", len(found.damaged), found.damaged[:5]
+            )
         return found
 
     async def _add_cold(self, positions: list[int], found: RowsRead) -> None:

@@ -79,7 +79,7 @@ class EffectSpans:
         try:
             self._note(meta, content, run)
         except Exception:  # what is written is written: nothing of it depends on this
-            logger.exception("effects have no spans")
+            logger.exception("could not make the spans of effects")
 
     async def close(self) -> None:
         """Look up no more."""
@@ -151,7 +151,7 @@ class EffectSpans:
                 async for part in self._executor.read_all(sorted(ended)):
                     self._note_rollbacks(part, ended)
             except (LakemqError, OSError) as error:
-                logger.warning("of halves that were rolled back there are no spans: %s", error)
+                logger.warning("could not make the spans of halves that were rolled back: %s", error)
 
     def _note_rollbacks(self, part: FrameRows, ended: Mapping[int, int]) -> None:
         for number in part.numbers:

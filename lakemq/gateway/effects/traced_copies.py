@@ -37,7 +37,7 @@ class CopySpans:
             if {"properties", "origin_message_id"} <= set(rows.schema.names):
                 self._note(rows, topic, group, first_position, time_ms)
         except Exception:  # what is stored is stored: nothing of it depends on this
-            logger.exception("copies have no spans")
+            logger.exception("could not make the spans of copies")
 
     def _note(self, rows: pa.RecordBatch, topic: str, group: str | None, first_position: int, time_ms: int) -> None:
         parents = pc.map_lookup(rows.column("properties"), pa.scalar(TRACE_PARENT), "first")

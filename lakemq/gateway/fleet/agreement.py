@@ -33,7 +33,7 @@ STEPS_MAX = 40
 SAME = "it is the same"
 ANOTHER = "it is another one"
 UNSOUND = "it is not sound"
-UNKNOWN = "there is none here, or none there any more"
+UNKNOWN = "there is none here, or no longer one there"
 UNSHOWN = "it is not confirmed there"
 
 
@@ -162,7 +162,7 @@ def _compare(primary: Primary, closed: ClosedLog, border: Border) -> str:
     except FrameError:
         found = UNSOUND
     if found != SAME:
-        logger.warning("the frame before position %d is not the primary's: %s", border.position, found)
+        logger.warning("the frame before position %d differs from the primary's: %s", border.position, found)
     return found
 
 

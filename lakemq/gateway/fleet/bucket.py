@@ -57,7 +57,7 @@ class Bucket:
             async for chunk in obstore.list(self._store, folder):
                 found += [each["path"].rpartition("/")[2] for each in chunk]
                 if len(found) > NAMES_MAX:
-                    raise OSError(f"{folder} has more than {NAMES_MAX} objects, which can't be who leads")
+                    raise OSError(f"{folder} has more than {NAMES_MAX} objects: these can't be records of leaders")
         return found
 
     async def get(self, name: str, lasting: bool) -> bytes | None:
@@ -66,7 +66,7 @@ class Bucket:
             async with _told():
                 found = await obstore.get_async(self._store, name)
                 if (size := found.meta["size"]) > OBJECT_BYTES_MAX:
-                    raise OSError(f"{name} has {size} bytes, which can't be who leads")
+                    raise OSError(f"{name} has {size} bytes: this can't be a record of a leader")
                 return bytes(await found.bytes_async())
         except FileNotFoundError:
             return None

@@ -54,6 +54,6 @@ class ConfirmedMark:
         try:
             (write_sealed if is_new else leave_sealed)(self._files, self._path, {"log_id": log_id, **mark._asdict()})
         except OSError as error:
-            logger.warning("can't write how far the log is confirmed: %s", error)
+            logger.warning("can't store the confirmed position: %s", error)
         else:
             self._last = mark

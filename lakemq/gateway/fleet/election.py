@@ -85,7 +85,7 @@ class Election:
         self._order: asyncio.Future[Record] | None = None
         self.record: Record | None = None
         """The last that is known to have been in force."""
-        self.problem: str | None = "who leads isn't known yet"
+        self.problem: str | None = "the leader is not known yet"
         """Why nobody is led or followed just now, or not surely."""
 
     # What others need to know ----------------------------------------------------------------
@@ -106,7 +106,7 @@ class Election:
         """Why a leader may promise nothing now."""
         if self._lease.holds(self._now_ms()):
             return None
-        return NotConfirmed("another may lead by now, as the store couldn't be told for long that this one lives")
+        return NotConfirmed("another replica may lead by now, because this one could not reach the store for too long")
 
     def described(self) -> dict[str, Any]:
         """What `GET /v1/broker` says of it."""
@@ -155,7 +155,7 @@ class Election:
 
     def _why(self, standing: Standing) -> str:
         if standing is Standing.WAITING:
-            return "there is no record of who leads yet: replica 0 begins one"
+            return "there is no record of a leader yet: replica 0 begins one"
         return (
             f"this replica has seen epoch {self._incarnation.epoch}, and the store knows of none as high: it has lost "
             "what it held; lakemq broker elect --unclean at the replica that has the most"
@@ -167,7 +167,7 @@ class Election:
         own = Member(self._replica, self._incarnation.name)
         record = Record(self._replica, identity.now.epoch, 0, (own,), identity.log_id)
         if not await self._propose(record):
-            raise LakemqError("another replica has begun the record of who leads")
+            raise LakemqError("another replica has begun the record of the leader")
         self._lead(record)
         return record
 
@@ -188,7 +188,7 @@ class Election:
 
     def begin_anew(self, why: str) -> None:
         """The follower's log is another than its leader's: a broker that is opened anew cuts what that lacks."""
-        logger.warning("this follower begins anew: %s", why)
+        logger.warning("this follower starts over: %s", why)
         self._is_to_begin_anew = True
         self.look()
 
@@ -241,7 +241,7 @@ class Election:
         await asyncio.sleep(delay_ms(random.random(), self._lease_ms) / 1000)  # noqa: S311  no secret
         if not await self._look() or self.record != record or not self._pulse.is_dead():
             return False
-        logger.warning("replica %d isn't heard of any more: this one proposes to lead", record.leader)
+        logger.warning("replica %d is silent: this one proposes to lead", record.leader)
         await following.pause()
         try:
             if await self._campaign(record):
@@ -267,7 +267,9 @@ class Election:
             return False
         if record is not None and self._pulse.silent_ms < FORCED_LEASES * self._lease_ms:
             where = self.where() or f"replica {record.leader}"
-            order.set_exception(LeaderLives(f"{where} leads, or was heard of less than {FORCED_LEASES} leases ago"))
+            order.set_exception(
+                LeaderLives(f"{where} leads, or gave a sign of life less than {FORCED_LEASES} leases ago")
+            )
             return False
         await following.pause()
         await following.forget()
@@ -376,10 +378,10 @@ class Election:
     async def hand_over(self, record: Record, to: Member) -> Record:
         """Have that member lead in this one's place. Raises `NotInSync` where the record was changed meanwhile."""
         if to not in record.members:  # it was let go meanwhile, and may lack what is confirmed since
-            raise NotInSync(f"replica {to.replica} is not in sync any more")
+            raise NotInSync(f"replica {to.replica} is no longer in sync")
         proposed = switched(record, to)
         if not await self._propose(proposed):
-            raise NotInSync("who leads, or is in sync, has changed meanwhile")
+            raise NotInSync("the leader, or the replicas in sync, have changed meanwhile")
         return proposed
 
     def handed_over(self) -> None:
@@ -408,7 +410,7 @@ class Election:
             except Superseded:
                 await self._look_at_record(record, replaced)
             except Exception as error:  # noqa: BLE001  whatever it is, the next one is tried
-                self._note(f"the store can't be told that this leader lives: {error or repr(error)}")
+                self._note(f"this leader's beat can't be written to the store: {error or repr(error)}")
             if not replaced.done():
                 await self._rest(sent_ms + self._lease_ms // BEATS)
 

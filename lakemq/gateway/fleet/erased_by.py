@@ -76,7 +76,7 @@ class ErasedBy:
             while lacking := self._lacking(end, loop.time()):
                 if loop.time() > until_s:
                     who = ", ".join(str(replica) for replica in sorted(lacking))
-                    raise NotConfirmed(f"it is erased here, and not yet at replica {who}, which goes on with it")
+                    raise NotConfirmed(f"it is erased here, but not yet at replica {who}, which continues")
                 await asyncio.sleep(POLL_S)
         finally:
             self._waiting = 0

@@ -235,7 +235,7 @@ class Follower:
                 return
             except Exception as error:  # such as no thread, or no memory: nothing was taken
                 if repr(error) != self.problem:
-                    logger.exception("the primary could not be asked")
+                    logger.exception("could not ask the primary")
                 self._note(repr(error))
             self._leave_mark()
             await asyncio.sleep(pause_s)
@@ -391,13 +391,13 @@ class Follower:
 
     def _stop(self, why: str) -> None:
         self.fault = why
-        logger.error("the primary %s is followed no more: %s", self._primary.address, why)
+        logger.error("no longer following the primary %s: %s", self._primary.address, why)
 
     def _note(self, problem: str | None) -> None:
         if problem is not None and problem != self.problem:
-            logger.warning("the primary can't be followed now: %s", problem)
+            logger.warning("can't follow the primary now: %s", problem)
         elif problem is None and self.problem is not None:
-            logger.info("the primary %s is followed again", self._primary.address)
+            logger.info("following the primary %s again", self._primary.address)
         self.problem = problem
 
     # What is said ----------------------------------------------------------------------------
@@ -420,7 +420,7 @@ class Follower:
         """Why it isn't followed, in a line."""
         found = [] if self.cut is None else [_described(self.cut)]
         if self.fault is not None:
-            return [*found, f"this follower follows no more, and serves what it has: {self.fault}"]
+            return [*found, f"this follower has stopped following, and serves what it has: {self.fault}"]
         found += [] if self.problem is None else [f"the primary can't be followed now: {self.problem}"]
         if self._is_replaced:
             found.append(f"another one has come as replica {self._replica}: this one is in sync only after a start")

@@ -32,8 +32,8 @@ def log_elsewhere(settings: Settings, files: Files) -> str | None:
             is_other = (each.broker, each.cluster) == (settings.broker.name, settings.broker.cluster) and each.log_id
             if is_other and each.replica != settings.broker.replica:
                 return (
-                    f"replica {each.replica} at {each.address} has the log {each.log_id}, and the store knows of none: "
-                    "it has lost who leads; lakemq broker elect --unclean at the replica that has the most"
+                    f"replica {each.replica} at {each.address} has the log {each.log_id}, and the store has no "
+                    "record: it has lost it. Use lakemq broker elect --unclean at the replica that has the most"
                 )
     if len(failures) == len(servers):
         return f"whether another replica has a log isn't known, so none is begun here: {failures[0]}"

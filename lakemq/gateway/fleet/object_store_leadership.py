@@ -66,7 +66,7 @@ class ObjectStoreLeadership(PolledLeadership):
             is_taken_twice = await self._objects.put_new(f"{folder}/{name}", b"second")
         except OSError as error:
             if error.errno in _LACKING:
-                raise SettingsError(f"{self.whose} can't keep who leads: {error}") from None
+                raise SettingsError(f"{self.whose} can't keep the record of the leader: {error}") from None
             raise
         is_listed = name in await self._objects.names(folder)
         await self._delete(f"{folder}/{name}")
@@ -97,7 +97,7 @@ class ObjectStoreLeadership(PolledLeadership):
             if data is not None:
                 self._newest = Found(stored_of(data, f"{self.whose}, {path}").record, numbers[-1])
                 return self._newest
-        raise OSError(f"{self.whose} lists records of who leads that it doesn't have")
+        raise OSError(f"{self.whose} lists records of leaders that it doesn't have")
 
     async def _replace(self, record: Record, found: Found) -> bool:
         if not self._is_proved:
@@ -128,7 +128,7 @@ class ObjectStoreLeadership(PolledLeadership):
             async with self._bounded():
                 await self._objects.delete(name)
         except OSError as error:
-            logger.warning("%s keeps %s for now: %s", self.whose, name, error)
+            logger.warning("%s: could not delete %s yet: %s", self.whose, name, error)
 
     # The beat --------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ async def open_leadership(settings: Settings, files: Files, log_id: str) -> Lead
     try:
         await kept.prove()
     except OSError as error:
-        logger.warning("%s can't be asked yet who leads: %s", fleet.store, error)
+        logger.warning("can't ask %s for the leader yet: %s", fleet.store, error)
     except BaseException:
         await kept.close()
         raise

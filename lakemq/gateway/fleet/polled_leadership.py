@@ -108,7 +108,7 @@ class PolledLeadership(ABC):
         found = await self._find()
         version = -1 if found.record is None else found.record.version
         if known is not None and version < known.version:
-            raise LogDamaged(f"{self.whose} had record {known.version} of who leads, and now it has {version}")
+            raise LogDamaged(f"{self.whose} had record {known.version} of the leader, and now it has {version}")
         if found.record is not None:
             self._hold(found.record)
         return found

@@ -97,7 +97,7 @@ class Replication:
         held = await leadership.read()
         record = begun(held, Member(self._replica, uuid4().hex[:16]), identity.now.epoch, identity.log_id)
         if held is not None and not await leadership.compare_and_set(record):
-            raise LakemqError("another one has changed who leads, and who is in sync")
+            raise LakemqError("another replica has changed the leader and the replicas in sync")
         return record
 
     def _lease_lost(self) -> StoreUnwritable | None:
@@ -253,7 +253,7 @@ class Replication:
             return
         self._in_sync.settle(record)
         for member in set(before.members).difference(record.members):
-            self._lost[member.replica] = f"replica {member.replica} is not in sync any more"
+            self._lost[member.replica] = f"replica {member.replica} is no longer in sync"
             logger.warning("%s: record %d has %s", self._lost[member.replica], record.version, record.replicas)
         for member in set(record.members).difference(before.members):
             self._lost.pop(member.replica, None)

@@ -39,7 +39,7 @@ class SharedFolder:
         except FileNotFoundError:
             return []
         if len(found) > NAMES_MAX:
-            raise OSError(f"{folder} has {len(found)} files, which can't be who leads")
+            raise OSError(f"{folder} has {len(found)} files: these can't be records of leaders")
         return [each for each in found if not each.endswith(SCRATCH)]
 
     def _look_for_root(self) -> None:
@@ -54,7 +54,7 @@ class SharedFolder:
         self._look_for_root()
         try:
             if (size := self._files.size_of(path)) > OBJECT_BYTES_MAX:
-                raise OSError(f"{path} has {size} bytes, which can't be who leads")
+                raise OSError(f"{path} has {size} bytes: this can't be a record of a leader")
             found = self._files.read_whole(path)
         except FileNotFoundError:
             return None

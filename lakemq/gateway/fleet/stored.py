@@ -33,7 +33,7 @@ def stored_of(data: bytes, whose: str) -> Stored:
         fields = json.loads(data)
         return Stored(record_of(fields), str(fields.get("attempt")))
     except (ValueError, TypeError) as error:
-        raise LogDamaged(f"who leads can't be read in {whose}: {error}") from None
+        raise LogDamaged(f"can't read the record of the leader in {whose}: {error}") from None
 
 
 def beat_to_bytes(beat: Beat) -> bytes:

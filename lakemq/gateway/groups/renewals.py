@@ -86,7 +86,7 @@ class Renewals(Generic[K]):
         await asyncio.sleep(planned - loop.time())
         late_s = loop.time() - planned
         if late_s > self._late_s:
-            logger.warning("the gateway stood still for %.1f s: nothing expires for that", late_s)
+            logger.warning("the gateway was suspended for %.1f s: nothing expires because of that", late_s)
             for key in self._renewed:
                 self._renewed[key] = loop.time()
 
@@ -94,7 +94,7 @@ class Renewals(Generic[K]):
         try:
             await self._on_expired(expired)
         except LakemqError as error:
-            logger.warning("what has expired goes on a while: %s", error)
+            logger.warning("expired members and locks stay a little longer: %s", error)
             await asyncio.sleep(AGAIN_S)
         else:
             for key in expired:

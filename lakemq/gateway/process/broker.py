@@ -288,7 +288,7 @@ class Broker:
                 try:
                     await step()
                 except (OSError, LakemqError) as error:
-                    logger.warning("housekeeping failed, trying again later: %s", error)
+                    logger.warning("housekeeping failed; retrying later: %s", error)
 
     async def _forget_erased(self) -> None:
         """What was read of messages that have been erased since."""
@@ -311,7 +311,7 @@ class Broker:
 
     def degraded(self) -> list[str]:
         """What is wrong while the broker takes and gives messages all the same, a line each."""
-        found = [f"the job {name} is not heard of any more" for name in self.router.jobs.dead()]
+        found = [f"the job {name} is silent" for name in self.router.jobs.dead()]
         for part in (self.registrar, self.quarantine, self.log_cleanup, self.dropping, self.erasures):
             found += part.degraded()
         if self.tenure.elected is not None:

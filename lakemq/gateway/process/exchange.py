@@ -251,7 +251,7 @@ class Exchange:
 
     def _not_leader(self) -> NotLeader:
         leader = "" if self._election is None else self._election.where()
-        return NotLeader(f"this broker leads no more: {leader or 'who does is not known yet'}", leader)
+        return NotLeader(f"this broker no longer leads: {leader or 'the new leader is not known yet'}", leader)
 
     # Requests --------------------------------------------------------------------------------
 

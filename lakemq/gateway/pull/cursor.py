@@ -31,7 +31,7 @@ def unpack_place(text: str, message_id: str) -> Place:
         packed = b""
     signature, content = packed[:_SIGNATURE_BYTES], packed[_SIGNATURE_BYTES:]
     if not hmac.compare_digest(signature, _signature(content, message_id)):
-        raise InvalidRequest("after isn't what this broker answered for this message: begin anew, without it")
+        raise InvalidRequest("after is not what this broker returned for this message: start again without it")
     position, *causes = json.loads(content)
     return Place(position, tuple(causes))
 

@@ -179,7 +179,7 @@ class RunOut:
         try:
             topic = await self._executor.ensure_topic(name)
         except InvalidRequest as error:  # no room for another topic: others shall not wait for that
-            logger.warning("a message can't be handed back: %s", error)
+            logger.warning("can't hand a message back: %s", error)
             self.put_back([receipt], self._clock.now_ms() + RETRY_MS)
             return None
         return receipt, self._copy(receipt, out, row, chosen), topic.queues[0]

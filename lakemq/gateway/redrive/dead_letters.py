@@ -57,7 +57,7 @@ async def find_dead_letters(
             seen -= page.rank(executor.state.dead_floor - 1) if executor.state.dead_floor else 0
     gone = max(given - seen, 0)
     if gone:
-        logger.warning("%d dead letters of group %s are neither in the log nor in the lake, or too old", gone, group)
+        logger.warning("%d dead letters of group %s are too old, or in neither the log nor the lake", gone, group)
     # A page's letters may have been redriven while later pages were read.
     return found & executor.state.dead, gone
 

@@ -109,7 +109,7 @@ class Redriver:
             topic = await self._executor.ensure_topic(REDRIVE_TOPIC)
             await self._executor.execute([(position, make_row(body=b"", cause=position), topic.queues[0])])
         except LakemqError:
-            logger.exception("the redrive at %d goes on after a restart", position)
+            logger.exception("the redrive at %d continues after a restart", position)
         finally:
             self._runs.pop(position, None)
 

@@ -69,7 +69,7 @@ class Run:
             except LogDamaged:
                 raise  # no time heals that
             except (LakemqError, OSError) as error:
-                logger.warning("a redrive waits, trying again: %s", error)
+                logger.warning("a redrive is waiting; retrying: %s", error)
                 await asyncio.sleep(AGAIN_S)
 
     async def _look_back(self) -> None:

@@ -55,8 +55,8 @@ class Decisions:
         log = self._executor.log.identity
         if (log_id, epoch) != (log.log_id, log.now.epoch):
             raise LogReplaced(
-                f"the decisions were made of log {log_id} in epoch {epoch}, and this is {log.log_id} in epoch"
-                f" {log.now.epoch}: none is carried out. `GET /v1/routing` says from where to decide anew"
+                f"the decisions were made for log {log_id} in epoch {epoch}, and this is {log.log_id} in epoch "
+                f"{log.now.epoch}: none is carried out. `GET /v1/routing` says from where to decide again"
             )
 
     async def take(self, posted: Sequence[Posted]) -> int:

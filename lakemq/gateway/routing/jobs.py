@@ -84,7 +84,7 @@ class Jobs:
         """Say who has gone silent, and who is back."""
         dead = set(self.dead())
         for name in sorted(dead - self._dead):
-            logger.warning("the job %s has not been heard of for %d s", name, ALIVE_MS // 1000)
+            logger.warning("the job %s has been silent for %d s", name, ALIVE_MS // 1000)
         for name in sorted(self._dead - dead):
             logger.info("the job %s is back", name)
         self._dead = dead

@@ -86,9 +86,9 @@ class Overdue:
             try:
                 pause_ms = 0 if await self.look() else self.pause_ms()
             except LakemqError as error:
-                logger.warning("what is overdue could not be decided, trying again: %s", error)
+                logger.warning("could not decide what is overdue; retrying: %s", error)
             except Exception:
-                logger.exception("what is overdue could not be decided, trying again")
+                logger.exception("could not decide what is overdue; retrying")
 
     def pause_ms(self) -> int:
         """After a look that left nothing: how long it may be until the next one, so that what will be due is decided

@@ -360,7 +360,7 @@ class Sinks:
                 try:
                     await self._store_parts(sink)
                 except LakemqError as error:
-                    logger.warning("sink %s goes on later: %s", sink, error)
+                    logger.warning("sink %s continues later: %s", sink, error)
                 else:
                     return
             await asyncio.sleep(RETRY_S)

@@ -211,7 +211,7 @@ class Staging:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                logger.warning("the staged part %s can't be read now: %s", path, error)
+                logger.warning("can't read the staged part %s now: %s", path, error)
                 unread.append(path)
                 continue
             known = part is not None and (_name(part) in names or self.find(*_name(part)) is not None)

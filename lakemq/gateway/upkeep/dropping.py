@@ -59,7 +59,7 @@ class Dropping:
         try:
             await self._clear_below(end)
         except (LakemqError, OSError) as error:
-            logger.warning("scheduled messages can't move on: %s", error)
+            logger.warning("can't move scheduled messages to the log's end: %s", error)
 
     def degraded(self) -> list[str]:
         """That messages were dropped, as long as the lake has not come past them."""

@@ -199,8 +199,8 @@ class Quarantine:
         if self.kept:
             names = ", ".join(self.kept[:3]) + ("" if len(self.kept) <= 3 else ", …")
             found.append(
-                f"quarantine: {len(self.kept)} damaged files are kept beside the log, whose messages it has from the "
-                f"lake now; look at the disk, then remove them: {names}"
+                f"quarantine: {len(self.kept)} damaged files are kept next to the log, which now has their "
+                f"messages from the lake; check the disk, then delete them: {names}"
             )
         return found
 

@@ -100,7 +100,7 @@ class _Table:
             pause_s = min(2.0**self._failures, _PAUSE_S_MAX)
             self._again_s = time.monotonic() + pause_s
             line = (str(error).splitlines() or [""])[0]
-            logger.warning("files of table %s are not merged: %s; again in %d s", self._name, line, pause_s)
+            logger.warning("can't merge files of table %s: %s; retrying in %d s", self._name, line, pause_s)
             return False
         self._failures = 0
         return merged

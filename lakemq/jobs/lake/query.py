@@ -175,7 +175,7 @@ class LakeQuery:
         """Of what commits. False: it has not ended."""
         try:
             if stop() is False:
-                logger.warning("something of the lake query goes on: the lake's lock is kept until its Java ends")
+                logger.warning("part of the lake query is still running: the lake's lock is kept until its Java ends")
                 self._driver.left_writing = True
         except BaseException:
             self._driver.left_writing = True
@@ -195,7 +195,7 @@ class LakeQuery:
             if held is None:
                 if first > 0:
                     logger.warning(
-                        "the new table %s begins at position %d of %s: the log holds no more",
+                        "the new table %s begins at position %d of %s: the log has nothing older",
                         table.name, first, broker,
                     )  # fmt: skip
                 begins[broker] = first
@@ -221,7 +221,8 @@ class LakeQuery:
     def _pass_over(self, table: LakeTable, broker: str, held: int, first: int) -> None:
         """Let the table go on where the log begins, and write down what it lacks: that is gone for good."""
         logger.error(
-            "table %s lacks positions %d to %d of %s for good: its log was full, and dropped them (storage.when_full)",
+            "table %s permanently lacks positions %d to %d of %s: its log was full, and dropped them "
+            "(storage.when_full)",
             *(table.name, held, first - 1, broker),
         )
         append_holes(self._settings.lake.dir, broker, [Hole(held, first - 1)], DROPPED)

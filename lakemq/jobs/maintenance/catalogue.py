@@ -19,12 +19,12 @@ from lakemq.settings import Maintenance
 _ALL = (
     Job("optimize", "merge small files and cluster them", optimize, "optimize"),
     Job("vacuum", "delete files that no recent version needs", vacuum, "vacuum"),
-    Job("retention", "let go of what topics no longer keep", retention, "retention"),
-    Job("checkpoint-cleanup", "remove what past runs left beside the tables", clean_up, "checkpoint_cleanup"),
-    Job("index-rebuild", "make consume_queue and message_index anew of messages", rebuild_index, "index_rebuild"),
+    Job("retention", "delete what is past the topics' retention", retention, "retention"),
+    Job("checkpoint-cleanup", "delete what past runs left next to the tables", clean_up, "checkpoint_cleanup"),
+    Job("index-rebuild", "rebuild consume_queue and message_index from messages", rebuild_index, "index_rebuild"),
     Job("verify", "compare the log and the tables of messages", verify, "verify"),
     Job("erase", "erase messages: lakemq erase", erase),
-    Job("adopt", "go on with a broker's new log: lakemq lake adopt", adopt),
+    Job("adopt", "continue with a broker's new log: lakemq lake adopt", adopt),
     Job("stats", "note what each table and topic amounts to", stats, "stats"),
 )
 JOBS: dict[str, Job] = {job.name: job for job in _ALL}

@@ -65,8 +65,8 @@ def cancel_job(settings: Settings, name: str | None) -> tuple[str | None, int]:
         while (result := requests.take_result(lake, request_id)) is None:
             if time.monotonic() > end or not requests.is_held(lake):
                 raise LakemqError(
-                    "the process that writes the lake has not answered: what it does goes on to the end of its step; "
-                    "a command that runs a job by itself ends by Ctrl-C"
+                    "the process that writes the lake has not answered: it continues to the end "
+                    "of its step. Ctrl-C ends a command that runs a job by itself"
                 )
             time.sleep(_LOOK_S)
     finally:

@@ -153,7 +153,7 @@ class Runner:
             try:
                 if not self._wait_for_writes():
                     self._driver.left_writing = True
-                    raise LakemqError("a job of maintenance goes on, and nobody may put the lake back meanwhile")
+                    raise LakemqError("a maintenance job is still running, and nobody may restore the lake meanwhile")
             finally:
                 self._gives_way.clear()
             try:
@@ -244,7 +244,7 @@ class Runner:
                 attempt -= self._gave_way != gave_way  # whatever it failed with then
                 if final or attempt >= self._settings.maintenance.attempts_max:
                     return attempt, None, line
-                logger.warning("%s: %s; trying again", job.name, line)
+                logger.warning("%s: %s; retrying", job.name, line)
             if self._is_over_after(attempt * self._settings.maintenance.retry_pause_ms / 1000):
                 return attempt, None, line
 
@@ -279,7 +279,7 @@ class Runner:
             append_run(self._settings.lake.dir, run)
             self.noted += 1
         except Exception as error:  # noqa: BLE001 (the run itself is over; the log has it then)
-            logger.warning("the run of %s is not in maintenance_runs: %s", run.job, one_line(error))
+            logger.warning("could not record the run of %s in maintenance_runs: %s", run.job, one_line(error))
 
 
 def one_line(error: Exception) -> str:
@@ -295,6 +295,6 @@ def _size(work: Work) -> tuple[int, int]:
     try:
         found = [files_of(work, table) for table in work.tables()]
     except Exception as error:  # noqa: BLE001 (the job itself will say what is wrong, or mend it)
-        logger.warning("the tables' files can't be counted: %s", one_line(error))
+        logger.warning("can't count the tables' files: %s", one_line(error))
         return 0, 0
     return sum(each.files for each in found), sum(each.bytes for each in found)

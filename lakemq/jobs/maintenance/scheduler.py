@@ -90,7 +90,7 @@ class MaintenanceScheduler:
                     self._taken.add(request.request_id)
                     self._scheduler.add_job(self._serve, args=(request,), executor=_WORKER)
         except Exception as error:  # noqa: BLE001 (a folder that can't be read now may be later)
-            logger.warning("can't look for requests of maintenance: %s", one_line(error))
+            logger.warning("can't look for maintenance requests: %s", one_line(error))
 
     def _serve(self, request: Request) -> None:
         try:

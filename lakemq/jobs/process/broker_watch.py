@@ -96,7 +96,7 @@ class BrokerWatch:
                 silent = False
             except NoAnswer as error:
                 if not silent:
-                    logger.warning("%s; going on with the brokers that are known", error)
+                    logger.warning("%s; continuing with the known brokers", error)
                 silent = True
             self._stop.wait(NAMES_S if self._brokers else NAMES_S / 4)
         names.close()

@@ -51,10 +51,10 @@ class Ending:
         self._stop.wait()
         time.sleep(self._within_s)
         self.forced_at_s = time.monotonic()
-        logger.error("the jobs don't end within %d s: their Java is ended, as by a kill", self._within_s)
+        logger.error("the jobs did not end within %d s: killing their Java", self._within_s)
         self._java.kill()
         time.sleep(self._exits_within_s)
-        logger.error("something hangs outside Java too: the process exits as it stands")
+        logger.error("something hangs outside Java too: the process exits now")
         self._leave(self.exit_code)
 
 

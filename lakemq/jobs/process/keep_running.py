@@ -83,7 +83,7 @@ def keep_running(
         if stop.is_set() and error is None:
             return
         if error is None:
-            logger.warning("%s query: other brokers answer than before; starting again", name)
+            logger.warning("%s query: the set of brokers has changed; restarting", name)
             board.waits(name, jobs or (name,))
             continue
         board.failed(name, _one_line(error))
@@ -112,7 +112,7 @@ class Failures:
         if self._count >= FAILURES_MAX or self._away >= AWAY_MAX:
             raise LakemqError(f"the {self._name} keeps failing: {line}") from error
         pause_s = min(2.0 ** (self._away or self._count), _PAUSE_S_MAX)
-        said = "the lake's store is away, or can't be written: " if away else ""
+        said = "the lake's store is unreachable, or can't be written: " if away else ""
         logger.warning("%s: %s%s; starting again in %d s", self._name, said, line, pause_s)
         return pause_s
 

@@ -229,7 +229,7 @@ def _serve_sql(session: SparkSession, settings: Settings, watch: BrokerWatch, co
     try:
         server = SqlServer(session, watch.addresses, settings.sql_http, tls_of(settings), control)
     except (CantListen, SettingsError) as error:
-        logger.warning("POST /v1/sql isn't served (sql_http): %s; the jobs go on without it", error.detail)
+        logger.warning("POST /v1/sql is not served (sql_http): %s; the jobs continue without it", error.detail)
         return None
     server.start()
     watch.sql = server.url
@@ -241,7 +241,7 @@ def _locked(lock: LakeLock, lake: Path, stop: Event) -> bool:
     said = False
     while not lock.acquire():
         if not said:
-            logger.warning("another process writes the lake in %s; waiting for its end", lake)
+            logger.warning("another process writes the lake in %s; waiting until it ends", lake)
             said = True
         if stop.wait(1.0):
             return False

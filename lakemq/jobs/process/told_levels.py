@@ -45,7 +45,7 @@ class ToldLevels:
             except InvalidRequest as error:
                 self._refused.append(error.detail[:_REFUSED_CHARACTERS])
             else:
-                logger.info("the broker at %s has %s be %s", address, name, level or "as before")
+                logger.info("the broker at %s set the level of %s to %s", address, name, level or "as before")
         del self._refused[REFUSED_MAX:]
 
     def describe(self) -> dict[str, Any] | None:

@@ -156,7 +156,7 @@ class RoutingQuery:
         for broker, now_ms in reached.clocks.items():
             gap_ms = now_ms - before.get(broker, now_ms)
             if gap_ms > CATCH_UP_MS:
-                raise ClockJumped(f"the clock of {broker} went on by {gap_ms // 1000} s: what waits is read anew")
+                raise ClockJumped(f"the clock of {broker} advanced by {gap_ms // 1000} s: reading pending work again")
 
     def failure(self) -> Exception | None:
         """What a batch failed with, as it was raised; None when none did."""

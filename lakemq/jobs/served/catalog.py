@@ -66,7 +66,7 @@ class Catalog:
         try:
             views = views_of_topics(self._spark, TOPICS_MAX)
         except (PySparkException, Py4JError) as error:  # one is being replaced
-            logger.debug("the tables of topics can't be listed: %s", error)
+            logger.debug("can't list the tables of topics: %s", error)
             return []
         return [Table((DATABASE, each.name), _shown(each.columns), each.topic) for each in views]
 

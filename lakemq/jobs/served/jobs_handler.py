@@ -87,7 +87,7 @@ class JobsHandler:
             _check(asker, route)
         except (Forbidden, Unauthenticated) as error:
             said = asker.name or "nobody known", asker.source, error.detail
-            logger.warning("a question to the jobs was refused to %s from %s: %s", *said, extra=about(request.scope))
+            logger.warning("a request to the jobs was refused to %s from %s: %s", *said, extra=about(request.scope))
             what = " ".join(request.values)
             self._sql.refused(Refusal(asker.name, asker.source, what, error.detail, request_id_of(request.scope), of))
             raise

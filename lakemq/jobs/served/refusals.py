@@ -94,7 +94,7 @@ class Refusals:
                 continue
             with self._change:
                 if self._change.wait_for(lambda: self._ends, AGAIN_S):
-                    logger.warning("%d refusals of SQL can't be told to any broker's audit", len(self._waiting))
+                    logger.warning("could not record %d refusals of SQL in any broker's audit", len(self._waiting))
                     return
 
     def _is_told(self, some: list[Refusal], missed: int) -> bool:
@@ -105,7 +105,7 @@ class Refusals:
                 refusal = self._tell(address, [each.older_fields() for each in some], missed)
             if refusal is None:
                 return True
-            logger.debug("%s takes no refusals of SQL: %s", address, refusal.detail)
+            logger.debug("could not report refusals of SQL to %s: %s", address, refusal.detail)
         return False
 
     def _tell(self, address: str, told: list[dict[str, str | None]], missed: int) -> LakemqError | None:

@@ -81,7 +81,7 @@ class SqlServer:
         try:
             asyncio.run(self._server.serve_on(self._listener, self._limits, self._tls))
         except Exception:
-            logger.exception("the server of POST /v1/sql has failed; the jobs go on without it")
+            logger.exception("the server of POST /v1/sql has failed; the jobs continue without it")
         finally:
             self._handler.close()
             self._handler.end()

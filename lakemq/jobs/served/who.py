@@ -104,7 +104,7 @@ class Who:
             return Asker(found[1], source, brokers)
         users = tuple(self._ask(address, authorization) for address in brokers)
         if not users:
-            raise Busy("the jobs know no broker yet, and nobody else can say who asks")
+            raise Busy("the jobs know no broker yet, and only a broker can identify the caller")
         with self._lock:
             self._kept[hashed, addresses] = now_s, users
             self._kept.move_to_end((hashed, addresses))
@@ -125,7 +125,7 @@ class Who:
         try:
             answer = connections.ask(OWN_ACCESS.at(), None, None, headers, ASK_S_MAX, answer_bytes_max=ANSWER_BYTES_MAX)
         except NoAnswer:
-            raise BrokerUnavailable("a broker doesn't answer, and it says who may see what") from None
+            raise BrokerUnavailable("a broker doesn't answer, and only brokers know who may see what") from None
         refusal = answer.error()
         if isinstance(refusal, Unauthenticated):
             raise Unauthenticated(refusal.detail)  # without the place of this machine's token
@@ -138,7 +138,7 @@ class Who:
 
 
 def _unclear() -> BrokerUnavailable:
-    return BrokerUnavailable("a broker didn't say who may see what: it may be an older version")
+    return BrokerUnavailable("a broker did not return rights: it may be an older version")
 
 
 def _user(said: dict[str, Any]) -> User | None:

@@ -93,7 +93,7 @@ class JarSet:
         for attempt in range(1, attempts_max + 1):
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir(parents=True)
-            logger.info("getting %s (attempt %d of %d)", self.what, attempt, attempts_max)
+            logger.info("downloading %s (attempt %d of %d)", self.what, attempt, attempts_max)
             command = [sys.executable, "-m", self.module, str(work)]
             # A container's own name may be one that no name service has, and Java would ask for its address.
             environment = {"SPARK_LOCAL_IP": "127.0.0.1", **os.environ}

@@ -37,7 +37,7 @@ def check_java(environment: Mapping[str, str] | None = None) -> Path:
     else:
         found = shutil.which("java", path=environment.get("PATH", os.defpath))
         if found is None:
-            raise JavaNotFound(f"Spark needs Java, and there is none: install one ({INSTALL}), or set JAVA_HOME")
+            raise JavaNotFound(f"Spark needs Java, and none is installed: install one ({INSTALL}), or set JAVA_HOME")
         command = Path(found)
     fault = fault_of(release_of(command))
     if fault is not None:

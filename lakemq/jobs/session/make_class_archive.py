@@ -32,14 +32,14 @@ def install() -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=MAKE_S_MAX)  # noqa: S603 (ours)
     except subprocess.TimeoutExpired:
         new.unlink(missing_ok=True)
-        logger.warning("no archive of classes: it took longer than %d s; Spark starts without", MAKE_S_MAX)
+        logger.warning("no class archive: it took longer than %d s; Spark starts without it", MAKE_S_MAX)
         return
     if done.returncode == 0 and new.exists():
         new.rename(path)
     else:
         new.unlink(missing_ok=True)
         said = (done.stderr or done.stdout).strip().splitlines() or ["Java said nothing"]
-        logger.warning("no archive of classes: %s; Spark starts without", said[-1])
+        logger.warning("no class archive: %s; Spark starts without it", said[-1])
 
 
 def _use_spark(archive: str) -> None:
@@ -77,7 +77,7 @@ def main() -> None:
     try:
         install()
     except (LakemqError, OSError) as error:
-        logger.warning("no archive of classes: %s; Spark starts without", error)
+        logger.warning("no class archive: %s; Spark starts without it", error)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def keep_token(lake: Path, token: str) -> None:
     try:
         write_private(file, token + "\n")
     except PermissionError as error:
-        logger.warning("%s: no program finds the token of the SQL server: set sql.token", error)
+        logger.warning("%s: programs can't find the token of the SQL server: set sql.token", error)
 
 
 def forget_token(lake: Path) -> None:
@@ -58,8 +58,8 @@ def read_token(lake: Path) -> str:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise SettingsError(
-            f"the SQL server of these jobs wants a token, and there is none in {file}: it is the one that sql.token "
-            "says where the jobs run; set sql.token"
+            f"the SQL server of these jobs needs a token, and there is none in {file}: set "
+            "sql.token to the value that the jobs have"
         ) from None
     except PermissionError:
         raise SettingsError(

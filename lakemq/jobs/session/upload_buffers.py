@@ -61,7 +61,7 @@ def _sweep(above: Path) -> None:
         except FileNotFoundError:  # another one removes it
             continue
         except OSError as error:
-            logger.warning("what an ended process had on its way to the bucket can't be removed: %s", error)
+            logger.warning("can't delete unfinished uploads of an ended process: %s", error)
 
 
 def _is_left(folder: Path) -> bool:

@@ -115,8 +115,8 @@ def check_begin(end: LogEnd, position: int, options: SourceOptions) -> None:
     """Raises `PositionGone` when messages from `position` on have left the log, unless they may be passed over."""
     if position < end.begin_position and options.fail_on_data_loss:
         raise PositionGone(
-            f"the log of {end.broker} begins at position {end.begin_position}: the messages from "
-            f"{position} on are no longer in it; with failOnDataLoss = false they are passed over"
+            f"the log of {end.broker} begins at position {end.begin_position}: the messages from {position} on are "
+            "no longer in it; with failOnDataLoss = false they are skipped"
         )
 
 

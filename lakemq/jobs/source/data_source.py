@@ -323,7 +323,7 @@ def _pages(
 def _pass_over(client: LogClient, position: int, end: int) -> int:
     """Where to go on: the log begins there by now."""
     begin = max(min(client.end().begin_position, end), position)
-    logger.warning("%s no longer has positions %d to %d: they are passed over", client.address, position, begin - 1)
+    logger.warning("%s no longer has positions %d to %d: skipping them", client.address, position, begin - 1)
     return begin
 
 

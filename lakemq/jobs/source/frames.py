@@ -67,7 +67,7 @@ def _sound_frames(client: LogClient, begin: int, end: int, log_id: str) -> Itera
                 position = frame.meta.first_position + frame.meta.count
                 yield frame
     except (FrameError, LogDamaged) as error:
-        logger.warning("the frames of %s from position %d on can't be taken: %s", client.address, position, error)
+        logger.warning("can't read the frames of %s from position %d on: %s", client.address, position, error)
 
 
 def _check(meta: Meta, position: int, log_id: str) -> None:

@@ -290,7 +290,10 @@ class Walk:
         if "\\" in text or (within and (text != inner or within > 1)):
             raise _refused(
                 node,
-                "a pattern of LIKE has % at its ends, or one % or _ between, and no \\: others may take for ever",
+                (
+                    "a pattern of LIKE may have % at its ends, or one % or _ in between, and no "
+                    "\\: others could take forever"
+                ),
             )
         return self._product(node, place)
 

@@ -98,7 +98,7 @@ class TopicTables:
                 except BrokerUnavailable:
                     self._all_said = False
                 except LakemqError as error:  # it may be an older one
-                    logger.warning("%s says no schemas: %s", address, error.detail)
+                    logger.warning("can't get the schemas of %s: %s", address, error.detail)
         for gone in self._said.keys() - set(addresses):
             del self._said[gone]
 

@@ -74,7 +74,7 @@ def _copy_consistent(
         except ChangedMeanwhile as error:
             if tries == TRIES_MAX:
                 raise LakemqError(f"no consistent backup in {TRIES_MAX} tries: {error}") from None
-            logger.info("trying again: %s", error)
+            logger.info("retrying: %s", error)
         tries += 1
         for part in (LAKE, LOG, PARTS):
             copier.forget(part + "/")

@@ -54,9 +54,9 @@ class TrustedClock:
         if (jump is not None) != self._is_ahead:
             self._is_ahead = jump is not None
             if jump is not None:
-                logger.warning("the clock has jumped ahead by %d ms: it is not followed until it stays", jump.ahead_ms)
+                logger.warning("the clock has jumped ahead by %d ms: it is ignored until it stays there", jump.ahead_ms)
             else:
-                logger.warning("the clock is followed again: it has stayed where it jumped to, or is back")
+                logger.warning("the clock is used again: it has stayed where it jumped to, or is back")
         return time_ms
 
     def counted_ms(self) -> int:

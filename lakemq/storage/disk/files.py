@@ -46,7 +46,7 @@ class Files:
     def write_at(self, descriptor: int, data: bytes, offset: int) -> None:
         """Write `data` over what is at `offset`, all of it or an error."""
         if os.pwrite(descriptor, data, offset) != len(data):
-            raise OSError("the file takes no more bytes")
+            raise OSError("the file can't be extended")
 
     def read(self, descriptor: int, size: int, offset: int) -> bytes:
         """Up to `size` bytes from `offset`: fewer only at the end of the file."""
@@ -192,7 +192,7 @@ class Files:
         while rest.nbytes:
             step = self.append(descriptor, (rest,))
             if step <= 0:
-                raise OSError("the file takes no more bytes")
+                raise OSError("the file can't be extended")
             rest = rest[step:]
 
     def replace(self, path: Path, content: Iterable[bytes | memoryview], durable: bool = True) -> None:

@@ -78,7 +78,7 @@ class CertainLake:
         table = DeltaFiles(folder, self._broker)
         version = table.version(-1)
         if version is None:
-            return Certain(0, f"the lake's table in {folder} is away")
+            return Certain(0, f"the lake's table in {folder} is missing")
         missing = _first_missing(folder, version)
         if missing is not None:
             return Certain(0, f"the lake's file {missing} is missing, or has lost a part")

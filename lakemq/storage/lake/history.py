@@ -92,7 +92,7 @@ class History:
             each.version(0) for each in (self._messages, self._consume_queue, self._message_index)
         ):
             raise LakeUnreadable(
-                f"the lake's table in {table.folder} is away, or does not reach the log's begin at {held}"
+                f"the lake's table in {table.folder} is missing, or does not reach the log's beginning at {held}"
             )
         return version
 

@@ -119,4 +119,4 @@ def _distrust(lake: Path, marks: dict[str, Proved], table: Path, files: Files) -
     try:
         write_marks(lake, marks, files)
     except OSError as error:
-        logger.error("can't write down that a sync of %s has failed: %s", table, error)  # noqa: TRY400  it says all
+        logger.error("can't record that a sync of %s has failed: %s", table, error)  # noqa: TRY400  it says all

@@ -130,7 +130,7 @@ def sweep_uploads(lake: Path) -> None:
         for file in (lake.work_dir / UPLOADS).glob("*.parquet"):
             file.unlink(missing_ok=True)
     except OSError as error:
-        logger.warning("what was on its way to %s can't be removed: %s", lake, error)
+        logger.warning("can't delete the unfinished upload to %s: %s", lake, error)
 
 
 def _has_dictionary(field: pa.Field, lasting: bool) -> bool:

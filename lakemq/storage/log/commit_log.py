@@ -373,7 +373,7 @@ class CommitLog:
         except LakemqError as error:
             refuse(asked, error)
         except Exception as error:
-            logger.exception("a frame could not be made")
+            logger.exception("could not make a frame")
             refuse(asked, error)
 
     def _unwritten(self, error: OSError) -> StoreUnwritable:
@@ -471,7 +471,7 @@ class CommitLog:
         """Remove the old segments that may go; returns how many went."""
         full = self._positions.try_again(self.next_position) or self.retention.no_room()
         if full is None and self.full is not None:
-            logger.info("the log takes writes again")
+            logger.info("the log accepts writes again")
         self.full = full
         removed = self.retention.retain(self.state)
         self.routing.tidy(self.min_position)

@@ -72,7 +72,7 @@ def finish_cut(files: Files, directory: Path) -> Cut | None:
     _make(files, directory, cut)
     files.remove(directory / CUTTING)
     logger.warning(
-        "cut %d positions with %d messages off the log, which ends with position %d now; %s",
+        "cut %d positions with %d messages off the log, which now ends with position %d; %s",
         cut.positions, cut.messages, cut.position, f"they are kept as {cut.kept}" if cut.kept else "they are not kept",
     )  # fmt: skip
     return cut

@@ -39,7 +39,7 @@ def read_dropped(files: Files, directory: Path) -> list[Range]:
         return []
     checksum, _, body = data.partition(b" ")
     if checksum != b"%08x" % crc32c(body):
-        logger.error("%s in %s can't be read: what was dropped from the log is not known", DROPPED, directory)
+        logger.error("can't read %s in %s: it is not known what was dropped from the log", DROPPED, directory)
         return []
     return [(begin, end) for begin, end in json.loads(body)]
 

@@ -140,10 +140,10 @@ def may_have_given(
     given = read_given(files, directory, log.log_id)
     if given is not None and (given.bound > end or given.epoch > log.epoch):
         epoch, bound = (max(pair) for pair in zip(given, reserved or given, strict=True))
-        logger.warning("others have gone on beyond this log's end: passing over %d positions more", UNKNOWN_BLOCK)
+        logger.warning("other replicas have continued beyond this log's end: skipping %d more positions", UNKNOWN_BLOCK)
         return Reserved(max(epoch, log.epoch) + UNKNOWN_EPOCHS, max(bound, end) + UNKNOWN_BLOCK)
     if reserved is None or reserved.bound < end:
-        logger.warning("which positions may have been given is not known: passing over %d of them", UNKNOWN_BLOCK)
+        logger.warning("it is not known which positions were given out: skipping %d of them", UNKNOWN_BLOCK)
         return Reserved(log.epoch + UNKNOWN_EPOCHS, end + UNKNOWN_BLOCK)
     written = read_written(files, directory, log.log_id)
     nothing_lost = memory_survives and written is not None and written <= end
@@ -220,7 +220,7 @@ class Positions:
         try:
             self._files.write_at(self._mark, _sealed(_WRITTEN.pack(self._log.log_id, self._boot, end)), 0)
         except OSError as error:  # then a crash of the process may count as a loss
-            logger.warning("can't write how far the log is written: %s", error)
+            logger.warning("can't store the written position: %s", error)
 
     def _reserve(self, end: int) -> None:
         if self._running or self._closed:
@@ -242,7 +242,9 @@ class Positions:
             try:
                 forget_given(self._files, self._directory, self._log)
             except OSError as error:  # it is tried again with the next block
-                logger.warning("can't forget what others gave, the next start may pass over positions: %s", error)
+                logger.warning(
+                    ("can't delete the record of others' positions; the next start may skip positions: %s"), error
+                )
             else:
                 self._forgets_given = False
 
@@ -279,7 +281,7 @@ class Positions:
         try:
             write_reserved(self._files, self._directory, self._log, end)
         except OSError as error:
-            logger.warning("can't give reserved positions back, the next start passes over them: %s", error)
+            logger.warning("can't return reserved positions; the next start skips them: %s", error)
 
     def close(self) -> None:
         """Give the file and the thread back."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from lakemq.model.message import Placed
 
-UNTOLD = "who waited for the log could not be told"
+UNTOLD = "could not answer a request that waited for the log"
 
 logger = logging.getLogger(__name__)
 

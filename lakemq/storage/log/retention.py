@@ -68,11 +68,13 @@ class Retention:
         jump = self._steady.jump
         if jump is not None and before is None:
             logger.warning(
-                "the clock is %d s ahead of what has passed: nothing is deleted by it until it has stayed there "
-                "for %d s (storage.clock_confirm_ms)", jump.ahead_ms // 1000, self._settings.clock_confirm_ms // 1000
+                (
+                    "the clock is %d s ahead of the time that has passed: nothing expires by it "
+                    "until it has stayed there for %d s (storage.clock_confirm_ms)"
+                ), jump.ahead_ms // 1000, self._settings.clock_confirm_ms // 1000
             )  # fmt: skip
         elif jump is None and before is not None:
-            logger.warning("the clock is believed again")
+            logger.warning("the clock is trusted again")
         return time_ms
 
     @property
@@ -132,7 +134,7 @@ class Retention:
         if free < self._settings.free_bytes_min:
             return f"the disk has {free} bytes free, below storage.free_bytes_min"
         if most and size >= most and not (self._drops and self.jump is None):  # else some go at the next look
-            return f"the log has {size} bytes, and storage.log_bytes_max allows no more"
+            return f"the log has {size} bytes, which is the limit of storage.log_bytes_max"
         return None
 
     def lacking(self) -> int:

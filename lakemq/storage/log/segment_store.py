@@ -129,7 +129,7 @@ class SegmentStore:
         while rest.nbytes:
             step = self._files.append(descriptor, (rest,))
             if step <= 0:
-                raise OSError("the file takes no more bytes")
+                raise OSError("the file can't be extended")
             rest = rest[step:]
 
     def _cut_back(self, segment: Segment, offset: int, cause: OSError) -> None:

@@ -155,6 +155,6 @@ def _let_go(files: Files, directory: Path, cut: Cut, bytes_max: int) -> None:
     sizes = {match[0]: files.size_of(directory / match[0]) for match in found}
     for name in list(sizes):
         if sum(sizes.values()) > bytes_max and name != cut.kept:
-            logger.warning("removed %s: what was cut off the log may have %d bytes", name, bytes_max)
+            logger.warning("deleted %s: files of what was cut off the log may have %d bytes", name, bytes_max)
             files.remove(directory / name)
             del sizes[name]

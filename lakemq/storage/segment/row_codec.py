@@ -137,7 +137,7 @@ def _decode_row(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
     """The row that begins at `at`, and where it ends."""
     (mask,) = _MASK.unpack_from(data, at)
     if not mask & _BODY_MASK or mask >> _WIDTH:
-        raise FrameError("a row of the payload has columns that there are not")
+        raise FrameError("a row of the payload has unknown columns")
     layout = _layout(mask)
     _, *numbers = layout.numbers.unpack_from(data, at)
     at += layout.numbers.size

@@ -19,8 +19,8 @@ def fleet(**values: object) -> dict[str, dict[str, object]]:
     [
         ({"leader": "zookeeper"}, "fleet.leader"),
         ({"leader": "etcd"}, "fleet.store has the addresses of its members, such as .*; of these it has 0"),
-        ({"leader": "etcd", "store": "10.0.0.1:2379"}, "fleet.store has the addresses of etcd's members"),
-        ({"leader": "etcd", "store": "s3://bucket/prefix"}, "fleet.store has the addresses of etcd's members"),
+        ({"leader": "etcd", "store": "10.0.0.1:2379"}, "fleet.store needs the addresses of etcd's members"),
+        ({"leader": "etcd", "store": "s3://bucket/prefix"}, "fleet.store needs the addresses of etcd's members"),
         ({"leader": "etcd", "store": ",".join(f"http://a{each}:1" for each in range(16))}, "it has 16"),
         ({"leader": "object-store"}, "fleet.store is such as s3://bucket/prefix or file:///srv/shared"),
         ({"leader": "object-store", "store": "http://10.0.0.1:2379"}, "fleet.store is such as"),

@@ -298,7 +298,7 @@ def test_another_log_at_the_primarys_address_is_not_followed(tmp_path: Path) -> 
             primary.kill()
             with start_gateway(tmp_path / "other", gateway__port=port, **SMALL) as other, connect(other) as replaced:
                 produce(replaced, "t", *map(str, range(100)))
-                wait_until(lambda: "follows no more" in degraded(follows))
+                wait_until(lambda: "has stopped following" in degraded(follows))
                 assert "another one now" in degraded(follows)
                 assert "another one now" in broker_of(follows)["follower_fault"]
                 assert frames_of(follows) == kept
@@ -323,7 +323,7 @@ def test_a_primary_that_lost_what_the_follower_has_is_not_followed(tmp_path: Pat
             for name, data in before.items():
                 (log / name).write_bytes(data)
             with start_gateway(tmp_path / "primary", gateway__port=port, **SMALL):
-                wait_until(lambda: "follows no more" in degraded(follows))
+                wait_until(lambda: "has stopped following" in degraded(follows))
                 assert "this log ends with position" in degraded(follows)
                 assert [each["body"] for each in pull_all(follows, "t")] == ["both", "the follower alone"]
 

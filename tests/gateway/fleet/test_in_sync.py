@@ -280,7 +280,7 @@ def test_a_follower_that_stands_still_is_let_go_and_comes_back(tmp_path: Path) -
         with stopped(both.follower):
             (placed,) = produce(both.leads, "t", "one")  # answered once the set has shrunk
             assert in_sync(both.leads) == [0]
-            assert degraded(both.leads) == "replica 1 is not in sync any more"
+            assert degraded(both.leads) == "replica 1 is no longer in sync"
             assert number(both.leads, "lakemq_in_sync_replicas") == 1
             assert broker_of(both.leads)["confirmed_position"] > placed["position"]
             # It says so on its disk too: what it confirms alone is never to be cut for a follower that lacks it.

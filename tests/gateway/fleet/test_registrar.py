@@ -258,7 +258,7 @@ def test_while_a_write_waits_to_be_confirmed_name_servers_are_told_what_was_befo
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"broker": {"replica": 1}}, "a follower: fleet.primary says whom it follows"),
+        ({"broker": {"replica": 1}}, "a follower: set fleet.primary to its primary"),
         ({"fleet": {"leader": "etcd"}}, "fleet.leader is etcd: fleet.store"),
         ({"fleet": {"primary": "10.0.0.1:8080"}}, "fleet.primary"),
         ({"fleet": {"nameservers": "nowhere"}}, "nameservers"),

@@ -118,7 +118,7 @@ def test_what_is_no_record_in_etcd_is_not_taken_for_none(etcd: EtcdServer) -> No
     async def scene() -> None:
         leadership = EtcdLeadership([etcd.address], CLUSTER, broker, PATIENT_S, PAUSE_S)
         for asking in (leadership.read(), leadership.compare_and_set(record(0)), leadership.watch(0, 0.3)):
-            with pytest.raises((LogDamaged, OSError), match="who leads can't be"):
+            with pytest.raises((LogDamaged, OSError), match=r"who leads can't be|can't read the record of the leader"):
                 await asking
         assert await leadership.last_beat() is None
         await leadership.close()
@@ -199,7 +199,7 @@ def test_a_store_that_has_less_than_before_is_not_believed(objects: Objects) -> 
 def test_an_object_that_is_too_large_is_not_read(objects: Objects) -> None:
     async def scene() -> None:
         await objects.put("folder/large", bytes(OBJECT_BYTES_MAX + 1))
-        with pytest.raises(OSError, match="which can't be who leads"):
+        with pytest.raises(OSError, match=r"can't be (?:a record of a leader|records of leaders)"):
             await objects.get("folder/large", lasting=True)
         await objects.delete("folder/large")
         await objects.delete("folder/large")
@@ -274,7 +274,7 @@ def test_a_folder_without_second_names_is_refused(tmp_path: Path) -> None:
         def link_new(self, path: Path, other: Path) -> None:
             raise PermissionError(errno.EPERM, "Operation not permitted")
 
-    with pytest.raises(SettingsError, match="can't keep who leads"):
+    with pytest.raises(SettingsError, match="can't keep the record of the leader"):
         open_and_close(settings_of(f"file://{tmp_path}"), WithoutLinks())
 
 

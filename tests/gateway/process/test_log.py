@@ -119,9 +119,7 @@ def test_levels_go_back_after_their_time(gateway: GatewayProcess, http: httpx.Cl
     assert changed["levels"] == {"lakemq": "INFO", TOLD: "DEBUG"}
     assert 0 < changed["back_in_ms"][TOLD] <= 600_000
     http.put(LEVELS, json={"levels": {TOLD: "DEBUG"}, "for_ms": 300}).raise_for_status()
-    wait_until(
-        lambda: any(line["message"] == f"the levels of {TOLD} are as they were before" for line in lines(gateway))
-    )
+    wait_until(lambda: any(line["message"] == f"the log levels of {TOLD} are restored" for line in lines(gateway)))
     assert http.get(LEVELS).json() == before
 
 

@@ -24,7 +24,7 @@ def test_who_goes_silent_is_said_once_and_so_is_who_is_back(tmp_path: Path, capl
             harness.clock.time_ms += ALIVE_MS + 1
             harness.decide_overdue()
         assert jobs.decided_up_to("delay", 10) == 0
-        assert harness.broker.degraded() == ["the job delay is not heard of any more"]
+        assert harness.broker.degraded() == ["the job delay is silent"]
         assert harness.broker.describe()["jobs"]["delay"]["alive"] is False
         # A wall clock that jumps makes nobody dead, nor alive.
         jobs.hear([Heartbeat("delay", 0, 1_000, None)])
@@ -32,7 +32,7 @@ def test_who_goes_silent_is_said_once_and_so_is_who_is_back(tmp_path: Path, capl
         harness.decide_overdue()
         assert harness.broker.degraded() == []
         assert [record.getMessage() for record in caplog.records if record.name == "lakemq.gateway.routing.jobs"] == [
-            "the job delay has not been heard of for 10 s",
+            "the job delay has been silent for 10 s",
             "the job delay is back",
         ]
         jobs.hear(Heartbeat(f"job-{number}", None, 0, None) for number in range(200))

@@ -108,7 +108,7 @@ def test_a_store_that_is_away_as_a_run_begins_is_waited_for(scene: Scene, caplog
     scene.keep_running()
     assert scene.stop.is_set()
     assert scene.runs == FAILURES_MAX + 2
-    assert "the lake's store is away, or can't be written" in caplog.text
+    assert "the lake's store is unreachable, or can't be written" in caplog.text
 
 
 def test_a_store_that_stays_away_is_given_up(scene: Scene) -> None:

@@ -52,7 +52,7 @@ def test_what_is_wrong_with_a_java_is_read_from_its_release(release: str, fault:
 def test_a_java_that_can_not_be_used_is_named_with_what_to_install(tmp_path: Path) -> None:
     old = a_java(tmp_path / "old", 'JAVA_VERSION="11.0.2"\n')
     for environment, said in (
-        ({"PATH": ""}, "Spark needs Java, and there is none"),
+        ({"PATH": ""}, "Spark needs Java, and none is installed"),
         ({"JAVA_HOME": "/nowhere"}, "JAVA_HOME is /nowhere, and there is no Java in it"),
         ({"JAVA_HOME": str(old)}, "is version 11, and Spark can't use it"),
     ):

@@ -139,7 +139,7 @@ def test_what_can_not_be_forgotten_yet_is_with_the_next_block(
 
     monkeypatch.setattr(harness.files, "remove", fails)
     assert lead(harness, 2) == end + 1
-    assert "can't forget what others gave" in caplog.text
+    assert "can't delete the record of others' positions" in caplog.text
     assert (harness.directory / GIVEN).exists()
     monkeypatch.undo()
     monkeypatch.setattr(harness.log._positions, "_block", BLOCK_MIN * 4)  # pyright: ignore[reportPrivateUsage]

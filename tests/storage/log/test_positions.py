@@ -144,7 +144,7 @@ def test_without_its_bound_a_log_goes_on_far_beyond(
         path.write_bytes(content)
     harness.open()
     assert harness.log.next_position == end + UNKNOWN_BLOCK
-    assert "which positions may have been given is not known" in caplog.text
+    assert "it is not known which positions were given out" in caplog.text
     assert harness.append("a", 0, b"next").placed[0].position == end + UNKNOWN_BLOCK
 
 
