@@ -104,7 +104,8 @@ def _show_found(found: Found, as_json: bool, with_topic: bool) -> None:
     elif found.messages:
         stdout().print(shown.message_table(found.messages, with_topic=with_topic))
     if not as_json:
-        note(f"{len(found.messages):,} found")
+        waiting = f", and {len(found.waiting):,} waiting" if found.waiting else ""
+        note(f"{len(found.messages):,} found{waiting}")
         for each in found.waiting:
             write_line(shown.plain(text_of(each)))
     if not found.complete:
