@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import LakeOutOfStep, LakeTaken
 from lakemq.jobs.lake.query import CHECKPOINTS, LakeQuery
+from lakemq.jobs.lake.topic_tables_kept import TopicTablesKept
 from lakemq.jobs.maintenance.adopt import adopt
 from lakemq.jobs.maintenance.work import Work
 from lakemq.jobs.source.plan import StreamOffset
@@ -25,6 +26,8 @@ from lakemq.jobs.tables.delta_writer import DeltaWriter
 from lakemq.jobs.tables.driver import PROPERTY, Driver
 from lakemq.jobs.tables.tables import MESSAGE_INDEX, MESSAGES, TABLES
 from lakemq.model.errors import LogReplaced
+from lakemq.model.schema import SchemaVersion
+from lakemq.model.topic_table import table_name
 from lakemq.settings import Lake, Settings
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.lake.certain import CertainLake
@@ -204,6 +207,7 @@ def test_an_adopted_lake_goes_on_with_the_new_log_and_keeps_the_old_one_apart(
         old = Scene(spark, gateway, lake)
         old.produce(8)
         old.compact()
+        keep_table(spark, lake)
         log_id = broker_of(gateway.url)["log_id"]
     with start_gateway(tmp_path / "new", lake__dir=lake) as gateway:
         scene = Scene(spark, gateway, lake)
@@ -216,9 +220,22 @@ def test_an_adopted_lake_goes_on_with_the_new_log_and_keeps_the_old_one_apart(
         scene.compact()
         scene.produced |= {(name, *message[1:]) for message in old.produced}
         scene.check()
+        keep_table(spark, lake)
+        expected = sorted((message[0], message[4]) for message in scene.produced)
+        assert rows_of(lake, table_name("a"), ["_broker", "_position"]) == expected
         end = broker_of(gateway.url)["max_position"]
         assert CertainLake(lake, "broker-a").look(log_id=broker_of(gateway.url)["log_id"]) == (end, None)
         assert CertainLake(lake, "broker-a").look(log_id=log_id).position == 0
+
+
+def keep_table(spark: SparkSession, lake: Path) -> None:
+    """Brings the own table of topic `a` to where `messages` is."""
+    wanted = {"a": (SchemaVersion(1, "json", '{"type":"object","properties":{"id":{"type":"integer"}}}', 0),)}
+    progress = read_progress(MESSAGES.path(lake))
+    driver = Driver(spark, Lake(dir=lake))
+    kept = TopicTablesKept(spark, lake, driver, lambda: wanted, lambda: progress, lambda: None)
+    while kept.round():
+        pass
 
 
 def one_row(table: Path) -> list[str]:
