@@ -149,7 +149,7 @@ class HeldQueue:
             except ConsumeDisabled as error:
                 failed = error  # the membership hears of it, and of its end
             except Exception as error:  # noqa: BLE001  whatever it is, a queue isn't given up
-                say_failed(logger, error, f"{self.queue} can't be pulled from now")
+                say_failed(logger, error, f"can't pull from {self.queue} now")
                 if isinstance(error, LakemqError) and not isinstance(error, OverQuota):
                     self._doubt()
                 failed = error

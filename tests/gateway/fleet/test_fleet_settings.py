@@ -30,10 +30,10 @@ def fleet(**values: object) -> dict[str, dict[str, object]]:
         ({"leader": "object-store", "store": "s3://[half"}, "fleet.store is such as"),
         ({"leader": "object-store", "store": "s3://bucket/prefix?x=1"}, "fleet.store is such as"),
         ({"store": "http://10.0.0.1:2379"}, "fleet.leader is static: that asks no store"),
-        ({"store_options": {"region": "x"}}, "fleet.store_options are a bucket's"),
+        ({"store_options": {"region": "x"}}, "fleet.store_options are for a bucket"),
         (
             {"leader": "object-store", "store": "file:///srv", "store_options": {"region": "x"}},
-            "fleet.store_options are a bucket's",
+            "fleet.store_options are for a bucket",
         ),
         ({"lease_ms": 499}, "fleet.lease_ms"),
         ({"lease_ms": 60_001}, "fleet.lease_ms"),
