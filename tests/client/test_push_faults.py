@@ -155,12 +155,12 @@ def test_a_broker_that_goes_away_is_said_once_whatever_its_queues_and_once_that_
             put(gateway.url, topic, numbered(8))
             seen.wait(numbered(8))
             gateway.kill()
-            wait_until(lambda: bool(said("broker b-1 is away")))
+            wait_until(lambda: bool(said("broker b-1 is unreachable")))
             port = int(gateway.url.rpartition(":")[2])
             with start_gateway(tmp_path / "data", broker__name="b-1", gateway__port=port) as again:
                 put(again.url, topic, numbered(8, "n"))
                 seen.wait(numbered(8, "n"))
-                assert said("broker b-1 is away") == [logging.WARNING]
+                assert said("broker b-1 is unreachable") == [logging.WARNING]
                 assert said("broker b-1 is back") == [logging.INFO]
                 assert not said("can't pull from")
 
