@@ -210,7 +210,7 @@ def test_nobody_is_told_to_sign_in(console: object, guarded: Guarded) -> None:
         ({"name": "a b", "send_to": "x"}, "does not match"),
         ({"consume": "orders"}, "a consumer needs a group"),
         ({"group": "g"}, "a group consumes topics"),
-        ({"send_to": "a/b"}, "a resource&#39;s name is"),
+        ({"send_to": "a/b"}, "a resource&#39;s name consists of"),
         ({"send_to": "x", "days": "8"}, "a token is valid for"),
         ({"send_to": " ".join(f"t{number}" for number in range(51))}, "at most 50 names at once"),
     ],

@@ -103,7 +103,7 @@ def of_messages(http: httpx.Client) -> dict[Route, Asked]:
     for topic in ("deleted", "t"):
         http.put(f"/v1/topics/{topic}/schema", json={"schema": _SCHEMA}).raise_for_status()
     recalled = produce(http, "t", {"body": "later", "delay_ms": HOUR_MS})[0]["message_id"]
-    first, second = begin(http, "t", "0", "1")
+    first, second, third = begin(http, "t", "0", "1", "2")
     rolled_back = {"producer_group": "pg", "resolutions": [{"transaction_id": second, "resolution": "rollback"}]}
     return {
         routes.PUT_TOPIC: Asked(("made",), body={}),
@@ -129,6 +129,7 @@ def of_messages(http: httpx.Client) -> dict[Route, Asked]:
         routes.BEGIN: Asked(("t",), {"producer_group": "pg"}, _MESSAGES),
         routes.RESOLVE: Asked((first,), body={"producer_group": "pg", "resolution": "commit"}),
         routes.RESOLVE_MANY: Asked(body=rolled_back),
+        waiting_routes.RESOLVE_OPEN: Asked(("pg", half_id(third)), body={"resolution": "commit"}),
         routes.CHECKS: Asked(("pg",)),
         routes.REQUEST: Asked(("t",), {"timeout_ms": 60_000}, {"body": "x"}),
         routes.REPLY: Asked(("nobody",), body={"body": "x"}),
