@@ -57,6 +57,11 @@ def withdraw(lake: Path, request_id: str) -> None:
     _request_file(lake, request_id).unlink(missing_ok=True)
 
 
+def is_asked(lake: Path, request_id: str) -> bool:
+    """Whether it still waits for a result, and somebody for that."""
+    return _request_file(lake, request_id).exists()
+
+
 def waiting(lake: Path) -> list[Request]:
     """The oldest requests without a result, at most `REQUESTS_MAX`; what is malformed is removed."""
     found: list[Request] = []

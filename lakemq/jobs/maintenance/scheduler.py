@@ -95,6 +95,8 @@ class MaintenanceScheduler:
     def _serve(self, request: Request) -> None:
         try:
             self._serving = request
+            if not requests.is_asked(self._lake, request.request_id):
+                return  # it was seen before it was answered, and its turn comes once more after
             if request.request_id in self._cancelled:
                 requests.answer(self._lake, request, {"error": f"{request.job} was cancelled before it began"})
             elif request.job not in JOBS:

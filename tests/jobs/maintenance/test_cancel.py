@@ -148,6 +148,33 @@ def test_a_request_ends_what_is_under_way_and_what_waits(scene: Scene, monkeypat
     assert requests.waiting(scene.lake) == []
 
 
+def test_a_request_that_is_answered_between_two_looks_is_done_once(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: a busy scheduler had read of it before it was answered, and ran its job again: once more, and for
+    good, where it was one that had been cancelled."""
+    before = {each.run_id for each in read_runs(scene.lake, "stats", 100)}
+    first = requests.submit(scene.lake, "stats", {})
+    seen = requests.waiting(scene.lake)
+    with held(scene.lake), scheduled(scene, scene.runner()):
+        assert until(lambda: requests.take_result(scene.lake, first))["result"] == DONE
+        looked = threading.Event()
+
+        def looks(lake: Path) -> list[requests.Request]:
+            if looked.is_set():
+                return waiting(lake)
+            looked.set()
+            return seen
+
+        waiting = requests.waiting
+        monkeypatch.setattr(requests, "waiting", looks)
+        assert looked.wait(WAIT_S)
+        last = requests.submit(scene.lake, "stats", {})  # one is done after the other
+        assert until(lambda: requests.take_result(scene.lake, last))["result"] == DONE
+    assert len({each.run_id for each in read_runs(scene.lake, "stats", 100)} - before) == 2
+    assert requests.take_result(scene.lake, first) is None
+
+
 def test_a_run_by_the_schedule_is_ended_by_the_command(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
