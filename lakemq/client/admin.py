@@ -261,6 +261,12 @@ class Admin:
             self._admin.open_transactions(producer_group=producer_group, topic=topic, broker=broker)
         )
 
+    def end_transaction(self, transaction: OpenTransaction, resolution: Resolution) -> None:
+        """Commit or roll back an open transaction in the place of its producer, which takes `Pub` on its producer group
+        and topic. Raises `TransactionResolved` if it has ended the other way, `TransactionNotFound` if it is no longer
+        open, `InvalidRequest` for `UNKNOWN`."""
+        self._loop.run(self._admin.end_transaction(transaction, resolution))
+
     def resolve_transactions(
         self, producer_group: str, resolutions: Mapping[str, Resolution]
     ) -> dict[str, LakemqError | None]:

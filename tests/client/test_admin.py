@@ -26,6 +26,7 @@ from lakemq.client import (
     SimpleConsumer,
     TokenNotFound,
     TopicNotFound,
+    TransactionNotFound,
     TransactionResolved,
     Unreachable,
     UserNotFound,
@@ -292,6 +293,12 @@ def test_what_waits_is_listed_of_all_brokers_page_by_page(
         assert not {each.half_id for each in waits}.intersection(begun), "their ids are secret"
         assert list(admin.open_transactions(topic=topic)) == waits
         assert list(admin.open_transactions(topic=f"{topic}-not")) == []
+        with pytest.raises(InvalidRequest):
+            admin.end_transaction(waits[0], Resolution.UNKNOWN)
+        admin.end_transaction(waits[0], Resolution.COMMIT)
+        with pytest.raises((TransactionResolved, TransactionNotFound)):
+            admin.end_transaction(waits[0], Resolution.ROLLBACK)
+        assert [tuple(each.keys) for each in admin.messages(topic)] == [waits[0].keys]
         admin.resolve_transactions(group, dict.fromkeys(begun, Resolution.ROLLBACK))
         while list(admin.open_transactions(producer_group=group)):
             pass
