@@ -139,7 +139,7 @@ def why(
     lakemq message why broker-a.5b1f3c6e0d0a-1.0
     lakemq message why broker-a.5b1f3c6e0d0a-1.0 --group billing
     lakemq message why --topic orders --key 42
-    lakemq message why --key 42 --max 20 --json
+    lakemq message why --key 42 --max 20 --pages 100 --json
     lakemq message why broker-a.5b1f3c6e0d0a-1.0 --nameservers http://127.0.0.1:9876
     """
     from lakemq.cli.search import SearchQuery
