@@ -93,8 +93,10 @@ def jobs(scene: Scene, spark: SparkSession) -> Iterator[Jobs]:
 
 
 @pytest.fixture
-def holds(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """`optimize` goes on until it is cancelled; set once it has begun."""
+def holds(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """`optimize` goes on until it is cancelled; set once it has begun. What another test has asked for is done by then:
+    its cancelling would end this one's runs too."""
+    until(lambda: jobs.maintenance()["under_way"] is None and not requests.waiting(jobs.scene.lake))
     begun = threading.Event()
 
     def run(work: Work) -> Outcome:
