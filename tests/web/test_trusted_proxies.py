@@ -24,7 +24,7 @@ def test_nobody_is_believed_by_default() -> None:
             "nameserver",
             "127.0.0.1",
             {"required": True},
-            "nameserver.trusted_proxies lets others in: whoever reaches it",
+            "nameserver.trusted_proxies lets others in: anyone who reaches it",
         ),
         ("gateway", "0.0.0.0/0", {"required": True}, "0.0.0.0/0 is everybody"),
         ("gateway", "10.0.0.1/8", {"required": True}, "has host bits set"),
