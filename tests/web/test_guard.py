@@ -188,7 +188,7 @@ def test_what_others_could_reach_is_refused_unless_it_is_meant(tmp_path: Path, h
 def test_a_name_server_beyond_this_machine_knows_who_may_register(tmp_path: Path) -> None:
     file = tmp_path / "conf.toml"
     file.write_text('[nameserver]\nhost = "0.0.0.0"\n[auth]\nrequired = true\n[tls]\ncert_file = "c"\nkey_file = "k"\n')
-    with pytest.raises(SettingsError, match=r"nameserver\.token_file has tokens"):
+    with pytest.raises(SettingsError, match=r"set nameserver\.token_file to a file of tokens"):
         load(file, {})
 
 

@@ -649,7 +649,7 @@ def test_file_that_takes_no_more_bytes_is_a_full_disk(harness: LogHarness) -> No
     harness.files = files = _ShortWrites()
     harness.open()
     files.step_bytes = 0
-    with pytest.raises(StoreUnwritable, match="no more bytes"):
+    with pytest.raises(StoreUnwritable, match="can't be extended"):
         harness.append("a", 0, b"refused")
     assert harness.active.path.stat().st_size == size
     assert harness.read_log() == before
