@@ -57,7 +57,6 @@ class Broker:
         self._leader: Transport | None = None
         self._jobs: Transport | None = None
         self._who: tuple[float, Who] | None = None
-        self._jobs: Transport | None = None
 
     async def who(self, anew: bool = False) -> Who:
         """Whom it takes this user for."""

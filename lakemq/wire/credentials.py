@@ -94,7 +94,7 @@ class Credentials:
         try:
             found = _bearer(find_token(address, file, self._net).text)
         except NotFound:
-            del self.files[address]  # the gateway's refusal names another file, or says how to continue
+            self.files.pop(address, None)  # the gateway's refusal names another file, or says how to continue
             return _NONE
         self._keep(address, found)
         return found

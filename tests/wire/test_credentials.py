@@ -8,6 +8,7 @@ import logging
 import os
 import pickle
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -393,3 +394,18 @@ def test_what_somebody_else_listens_at_is_not_sent_a_token_that_was_known_before
     credentials = Credentials(net=tmp_path)  # where nothing says who listens
     assert ask(Connections(peer.url, credentials)) is not None
     assert peer.heard == [None]
+
+
+def test_a_file_that_another_thread_forgets_meanwhile_is_as_none(
+    peer: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEMQ_FOUND_TOKENS", json.dumps({peer.url: write_token(tmp_path)}))
+    net = tmp_path / "net"
+    net.mkdir()
+    os.mkfifo(net / "tcp")
+    credentials = Credentials(net=net)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(credentials.headers, peer.url)
+        with (net / "tcp").open("w"):  # opens once the thread reads who listens, which it has to wait for
+            credentials.files.clear()
+        assert found.result(60) == {}

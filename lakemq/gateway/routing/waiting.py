@@ -77,11 +77,10 @@ class Waiting:
             for batch in batches_of(found.places, BATCH):
                 places = {place.position: place for place in batch}
                 rows = await self._rows(
-                    list(places), lambda at, row, places=places: _scheduled(row, places[at], sees), fits
+                    list(places), lambda at, row, places=places: _scheduled(row, places[at], topic, sees), fits
                 )
                 for place in batch:
-                    described = rows.get(place.position)
-                    if described and topic in (None, described["topic"]):
+                    if described := rows.get(place.position):
                         messages.append(described)
                         if len(messages) == count_max:
                             return ScheduledPage(messages, place)
@@ -140,11 +139,16 @@ class Waiting:
         before the next are read. Not read is what damage took."""
         found: dict[int, dict[str, Any]] = {}
         async for part in self._executor.read_all(positions):
-            wanted = part.numbers if fits is None else sorted(await asyncio.to_thread(fits, part))
-            for number in wanted:
-                at = part.frame.meta.first_position + number
-                if (told := described(at, _Row(part, number, self._executor.ids.of(at)))) is not None:
-                    found[at] = told
+            first, told = part.frame.meta.first_position, dict[int, dict[str, Any]]()
+            for number in part.numbers:
+                at = first + number
+                if (row := described(at, _Row(part, number, self._executor.ids.of(at)))) is not None:
+                    told[number] = row
+            # A predicate may fail by what is in a message, so it sees only those that are told.
+            wanted = list(told)
+            if told and fits is not None:
+                wanted = sorted(await asyncio.to_thread(fits, part._replace(numbers=wanted)))
+            found |= {first + number: told[number] for number in wanted}
         return found
 
 
@@ -182,9 +186,11 @@ class _Budget:
         return self._read >= READ_MAX or _now_s() >= self._until_s
 
 
-def _scheduled(row: _Row, place: Place, sees: Sees) -> dict[str, Any] | None:
+def _scheduled(row: _Row, place: Place, wanted: str | None, sees: Sees) -> dict[str, Any] | None:
     topic, retry_topic = row.value("real_topic"), row.value("retry_topic")
-    if topic is None or not sees(topic) or (retry_topic is not None and not sees(retry_topic)):
+    if topic is None or wanted not in (None, topic):
+        return None
+    if not sees(topic) or (retry_topic is not None and not sees(retry_topic)):
         return None
     origin = None if retry_topic is not None else row.value("origin_message_id")
     return {

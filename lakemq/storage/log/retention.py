@@ -69,7 +69,7 @@ class Retention:
         if jump is not None and before is None:
             logger.warning(
                 (
-                    "the clock is %d s ahead of the time that has passed: nothing expires by it "
+                    "the clock is %d s ahead of the time that has passed: nothing is deleted by it "
                     "until it has stayed there for %d s (storage.clock_confirm_ms)"
                 ), jump.ahead_ms // 1000, self._settings.clock_confirm_ms // 1000
             )  # fmt: skip
@@ -134,7 +134,7 @@ class Retention:
         if free < self._settings.free_bytes_min:
             return f"the disk has {free} bytes free, below storage.free_bytes_min"
         if most and size >= most and not (self._drops and self.jump is None):  # else some go at the next look
-            return f"the log has {size} bytes, which is the limit of storage.log_bytes_max"
+            return f"the log has {size} bytes, and storage.log_bytes_max is {most}"
         return None
 
     def lacking(self) -> int:

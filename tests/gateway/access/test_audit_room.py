@@ -94,7 +94,7 @@ def test_changes_that_wait_are_bounded_and_refusals_take_no_room_of_theirs(
     harness.run(audit.changes(CHANGE))
     audit.refused(REFUSAL)
     monkeypatch.setattr(audits, "CHANGES_MAX", 0)
-    with pytest.raises(Busy, match="wait for the audit"):
+    with pytest.raises(Busy, match="waiting for the audit"):
         harness.run(audit.changes(CHANGE))
     assert written(harness) == [("allowed", CHANGE.what, 0)]
 

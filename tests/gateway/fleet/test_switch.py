@@ -165,7 +165,7 @@ def test_who_is_not_in_sync_leads_only_by_order(tmp_path: Path) -> None:
         fleet.kill(1)
         fleet.in_sync(0)
         produce(fleet.http(0), "t", "one alone")
-        assert "replica 1 is not in sync" in degraded(fleet.http(0))
+        assert "replica 1 is no longer in sync" in degraded(fleet.http(0))
         fleet.stop(0)
         follower = fleet.start(1)
         wait_until(lambda: role_of(follower) == "follower")
@@ -188,6 +188,6 @@ def test_who_is_gone_for_good_is_forgotten(tmp_path: Path) -> None:
         assert is_problem(leader.post("/v1/broker/remove", json={"replica": 1}), 400, "invalid_request")
         assert is_problem(leader.post("/v1/broker/remove", json={"replica": 0}), 400, "invalid_request")
         fleet.kill(1)
-        wait_until(lambda: "replica 1 is not in sync" in degraded(leader))
+        wait_until(lambda: "replica 1 is no longer in sync" in degraded(leader))
         assert leader.post("/v1/broker/remove", json={"replica": 1}).json() == {"removed": 1, "in_sync": [0]}
         assert degraded(leader) == ""

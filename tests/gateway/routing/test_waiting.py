@@ -183,6 +183,22 @@ def test_a_predicate_finds_only_what_one_may_read(waits: GatewayProcess, http: h
             assert len(listed(user, "/v1/scheduled", "messages", topic=topic, where="body = 'secret'")) == count
 
 
+def test_a_predicate_does_not_fail_by_what_one_may_not_read(
+    waits: GatewayProcess, http: httpx.Client, topic: str
+) -> None:
+    other = f"{topic}-other"
+    for each, size in ((topic, 1), (other, 3_000_000)):
+        put_topic(http, each)
+        produce(http, each, {"body": "x" * size, "delay_ms": HOUR_MS})
+    where = f"concat({', '.join(['body'] * 25)}) = 'y'"  # 64 MiB of a batch at most
+    with connect(waits) as admin:
+        reader = make_user(admin, f"{topic}-reader", allow(f"Topic:{topic}", "Sub"))
+    assert is_problem(http.get("/v1/scheduled", params={"topic": other, "where": where}), 400, "invalid_filter")
+    with ask_as(waits, reader) as user:
+        assert listed(user, "/v1/scheduled", "messages", where=where) == []
+    assert listed(http, "/v1/scheduled", "messages", topic=topic, where=where) == []
+
+
 def end(http: httpx.Client, half: str, resolution: str, group: str = "pg") -> httpx.Response:
     return http.post(f"/v1/producer-groups/{group}/transactions/{half}", json={"resolution": resolution})
 
