@@ -25,7 +25,7 @@ from lakemq.jobs.tables import topic_file
 from lakemq.jobs.tables.delta_writer import forget_cached_logs
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.tables import MESSAGES
-from lakemq.jobs.tables.topic_table import find_topic_table, make_topic_table
+from lakemq.jobs.tables.topic_table import LIFE, find_topic_table, make_topic_table
 from lakemq.jobs.tables.topic_writer import TopicWriter
 from lakemq.model import topic_step
 from lakemq.model.schema import parse_schema
@@ -194,6 +194,51 @@ def test_columns_are_added_and_where_a_type_changes_the_table_begins_anew(scene:
     scene.put_schema(topic, AS_TEXT)
     scene.keep()
     assert scene.rows(topic, "id", "paid", "at", "_schema_version") == [(1, True, at, 3), (2, True, None, 3)]
+
+
+def test_who_is_killed_as_a_table_begins_anew_leaves_no_row_that_comes_twice(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = scene.new_topic()
+    scene.put_schema(topic, ORDER, table=True)
+    scene.produce(topic, {"id": 1, "at": "2026-01-02T03:04:05Z"})
+    scene.compact()
+    scene.keep()
+    scene.put_schema(topic, AS_TEXT)
+    with monkeypatch.context() as patched:
+        patched.setattr(SparkSession, "sql", _killed_after(SparkSession.sql, LIFE))
+        scene.keep()
+    with connect(scene.gateway) as http:
+        assert http.delete(f"/v1/topics/{topic}/schema").is_success
+    scene.put_schema(topic, ORDER, table=True)
+    scene.keep()
+    assert scene.rows(topic, "id") == [(1,)]
+
+
+def _killed_after(run: Any, part: str) -> Any:
+    """Ends, as a kill would, after the first statement that has that part."""
+
+    def runs(session: SparkSession, statement: str, **options: Any) -> Any:
+        done = run(session, statement, **options)
+        if part in statement:
+            raise OSError("killed")
+        return done
+
+    return runs
+
+
+def test_who_knows_an_earlier_life_of_a_table_writes_nothing_to_it(scene: Scene) -> None:
+    topic = scene.new_topic()
+    scene.put_schema(topic, ORDER, table=True)
+    scene.produce(topic, {"id": 1})
+    scene.compact()
+    scene.keep()
+    found, _ = make_topic_table(scene.spark, scene.lake, topic, parse_schema("json", json.dumps(ORDER)).columns)
+    slow, before = TopicWriter(scene.spark, found, Driver(scene.spark, scene.settings.lake)), found.held()
+    scene.put_schema(topic, AS_TEXT)
+    scene.keep()  # another process, which begins the table anew
+    with pytest.raises(LakeOutOfStep):
+        slow.append(None, {"broker-a": before.positions["broker-a"] + 1}, {}, before)
 
 
 def test_a_backfill_goes_in_steps(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
