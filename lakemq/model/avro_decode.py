@@ -12,7 +12,8 @@ from typing import Any, cast
 from lakemq.model.avro_schema import AvroField, AvroType, by_name, can_read, matches, written_as
 from lakemq.model.column_type import STRUCT
 from lakemq.model.errors import InvalidRequest
-from lakemq.model.fit import Misfit
+from lakemq.model.fit import TOO_MANY, Misfit
+from lakemq.model.row_room import room_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG_BYTES_MAX = 10
@@ -22,6 +23,7 @@ _DATE_MAX = 2_932_896
 """9999-12-31, in days."""
 DEFAULTS_CHARACTERS_MAX = 16 * 1024 * 1024
 """So much of defaults a body is filled up with."""
+_NULL_CHARACTERS = len("'': None")
 _MICROS_LEAST, _MICROS_MOST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
@@ -91,10 +93,13 @@ def decoder_of_avro(writer: AvroType, reader: AvroType) -> Callable[[bytes, int]
     """Makes a row of the reader's columns of what the writer has written, from a byte on to the body's end. Raises
     `Misfit`."""
     read = _reading(writer, reader)
+    room = room_of(reader.columns)
 
     def decode(body: bytes, begin: int) -> dict[str, Any]:
         cursor = Cursor(body, begin)
         row = read(cursor)
+        if room.is_over(row, len(body), len(body)):
+            raise Misfit(TOO_MANY)
         if cursor.at != len(body):
             raise Misfit(f"the record ends at byte {cursor.at}, and the body has {len(body)}")
         return row
@@ -174,7 +179,10 @@ def _record(writer: AvroType, reader: AvroType) -> Read:
         target = each.type if field is None else field.type
         steps.append((each.name, None if field is None else field.name, _reading(each.type, target)))
 
-    size = len(repr(defaults)) if defaults else 0
+    # Nor does a null take a byte of the body.
+    size = (len(repr(defaults)) if defaults else 0) + _NULL_CHARACTERS * sum(
+        each.type.kind == "null" for each in writer.fields
+    )
 
     def read(cursor: Cursor) -> Any:
         cursor.fill(size)

@@ -29,8 +29,10 @@ from lakemq.model.column_type import (
     has_kind,
 )
 from lakemq.model.json_schema import json_type_of
+from lakemq.model.row_room import VALUES_MAX, room_of
 
 ERROR_CHARACTERS_MAX = 300
+TOO_MANY = f"as columns it would be more than {VALUES_MAX} values, and more than it has bytes"
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _EXACT = 2**53
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
@@ -63,9 +65,13 @@ def decoder_of_json(columns: ColumnType) -> Callable[[bytes], dict[str, Any]]:
     """Makes a row of a body: a value by each of the columns, which are a STRUCT. Raises `Misfit`."""
     fit = _struct(columns)
     parse_float = Decimal if has_kind(columns, DECIMAL) else None
+    room = room_of(columns)
 
     def decode(body: bytes) -> dict[str, Any]:
-        return fit(parse_body(body, parse_float))
+        value = parse_body(body, parse_float)
+        if room.is_over(value, len(body), body.count(b",") + body.count(b"[") + body.count(b"{")):
+            raise Misfit(TOO_MANY)
+        return fit(value)
 
     return decode
 

@@ -28,6 +28,8 @@ PREFIX = "topic_"
 _FORBIDDEN = frozenset(" ,;{}()\n\t=")
 """Parquet's files of a Delta table have no such column, unless the table maps names, which older readers don't."""
 _DELTA = {INT: "integer", BIGINT: "long", JSON: STRING}
+OWN = frozenset({"_position", "_schema_version"})
+"""Columns that the table has beside those of the topic's view (`schema.METADATA`)."""
 _DIGITS = 12
 _PLAIN = re.compile("[a-z0-9_]+")
 _OTHERS = re.compile("[^a-z0-9_]")
@@ -56,6 +58,10 @@ def check_storable(type: ColumnType, path: str = "") -> None:
         raise InvalidRequest(f"{path or 'the body'} has no fields, and a Delta table has no such column")
     for field in type.fields:
         where = f"{path}.{field.name}".removeprefix(".")
+        if not path and field.name.lower() in OWN:
+            raise InvalidRequest(
+                f"{field.name!r} is a column of every topic's Delta table: a body's field can't have its name there"
+            )
         if _FORBIDDEN & set(field.name):
             raise InvalidRequest(
                 f"{where[:200]!r} can't be a column of a Delta table: a name there has no space and none of , ; {{ }} "

@@ -46,6 +46,13 @@ def test_a_name_that_no_delta_table_can_have_is_refused(name: str) -> None:
             check_storable(columns)
 
 
+@pytest.mark.parametrize("name", ["_position", "_Schema_Version"])
+def test_a_name_of_the_tables_own_columns_is_refused(name: str) -> None:
+    with pytest.raises(InvalidRequest, match="a column of every topic's Delta table"):
+        check_storable(_columns(**{name: {"type": "integer"}}))
+    check_storable(_columns(x={"properties": {name: {"type": "integer"}}}))
+
+
 def test_a_struct_without_fields_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="it has no fields"):
         check_storable(struct_of(ColumnField("it", struct_of())))

@@ -3,7 +3,7 @@ of Spark does. A few rows are in memory at a time, however many there are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,10 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.tables.new_file import NewFile
 from lakemq.jobs.tables.topic_rows import decoding, in_arrow
 from lakemq.jobs.tables.topic_table import STATISTICS
+from lakemq.model.avro_decode import DEFAULTS_CHARACTERS_MAX
+from lakemq.model.row_room import room_of
 from lakemq.model.schema import SchemaVersion, parse_schema
+from lakemq.model.schema_kinds import AVRO
 from lakemq.model.topic_step import Range
 from lakemq.objects.path import opened
 
@@ -23,6 +26,7 @@ pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type
 
 _BATCH_BYTES = 16 * 1024 * 1024
 _BATCH_ROWS_MAX = 8 * 1024
+_DECODED_BYTES = 64 * 1024 * 1024
 HERE_BYTES_MAX = 256 * 1024
 """Files of so many bytes together are read in this process: to plan tasks takes longer."""
 _RESULT = pa.schema([("topic", pa.string()), ("action", pa.string()), ("error", pa.string())])
@@ -65,7 +69,8 @@ class TopicFile(NamedTuple):
                 for batch in self._batches(path):
                     if output is None:
                         output = NewFile(self.table, schema, STATISTICS)
-                    output.write(self._decoded(batch, schema))
+                    for part in self._parts(batch):
+                        output.write(self._decoded(part, schema))
             return None if output is None else output.close()
         finally:
             if output is not None:
@@ -76,6 +81,27 @@ class TopicFile(NamedTuple):
         fields = in_arrow(parse_schema(current.type, current.text).columns)
         said = [*fields, *((name, kind) for name, (_, kind) in _SOURCES.items())]
         return pa.schema([*said, ("_error", pa.string()), ("_schema_version", pa.int32())])
+
+    def _parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The batch in parts of which none takes much memory once it is decoded, but for one row that does so alone."""
+        room, begin, taken = self._room(), 0, 0
+        for at, body in enumerate(batch.column("_body").to_pylist()):
+            size = room(body or b"")
+            if at > begin and taken + size > _DECODED_BYTES:
+                yield batch.slice(begin, at - begin)
+                begin, taken = at, 0
+            taken += size
+        yield batch.slice(begin)
+
+    def _room(self) -> Callable[[bytes], int]:
+        """What a body takes in memory at most, about; with defaults that it is filled up with: each of its elements may
+        get all those of the schema."""
+        current = self.versions[-1]
+        room = room_of(parse_schema(current.type, current.text).columns)
+        if current.type != AVRO or len(self.versions) == 1:
+            return room.bytes_at_most
+        of_each = len(current.text)
+        return lambda body: room.bytes_at_most(body) + min(len(body) * of_each, DEFAULTS_CHARACTERS_MAX)
 
     def _decoded(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         times = pc.cast(batch.column("_time"), pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64())

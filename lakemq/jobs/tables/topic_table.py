@@ -1,8 +1,8 @@
 """A topic's own Delta table: its columns, how it is made and altered, and how far it holds the topic's messages.
 
 Each commit holds rows and, for each broker, a transaction identifier of Delta that says up to which position: both or
-neither. Where the types of columns change, the table begins anew: it gets another life, whose identifiers say nothing
-yet, and then one commit takes all rows away and changes the columns.
+neither. Where the types of columns change, the table begins anew: one commit takes all rows away, changes the columns,
+and gives the table another life, whose identifiers say nothing yet.
 """
 
 from __future__ import annotations
@@ -116,17 +116,13 @@ def make_topic_table(session: SparkSession, lake: Path, topic: str, columns: Col
 
 
 def _begin(session: SparkSession, path: Path, topic: str, columns: ColumnType, *, anew: bool) -> None:
+    if anew and _at(path) is None:
+        return
     kinds = {each.name: in_sql(each.type) for each in columns.fields} | METADATA
     listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in kinds.items())
     life = uuid.uuid4().hex[:_LIFE_DIGITS]
-    if anew:
-        if _at(path) is None:
-            return
-        # First the life, then the rows: who is killed in between finds other columns than are wanted, and begins again.
-        session.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('{LIFE}' = '{life}')")
-        empty = session.createDataFrame([], listed)
-        empty.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(str(path))
-        return
     own = {"delta.dataSkippingStatsColumns": ",".join(STATISTICS), TOPIC: topic, LIFE: life}
     properties = ", ".join(f"'{key}' = '{value}'" for key, value in (PROPERTIES | own).items())
-    session.sql(f"CREATE TABLE delta.`{path}` ({listed}) USING delta CLUSTER BY (_time) TBLPROPERTIES ({properties})")
+    # One commit takes the rows away, and changes columns and life: a kill leaves both as they were, or neither.
+    made = "REPLACE" if anew else "CREATE"
+    session.sql(f"{made} TABLE delta.`{path}` ({listed}) USING delta CLUSTER BY (_time) TBLPROPERTIES ({properties})")

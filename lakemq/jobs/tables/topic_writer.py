@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.errors import LakeOutOfStep
 from lakemq.jobs.tables.delta_transactions import DeltaTransactions
 from lakemq.jobs.tables.driver import Driver
-from lakemq.jobs.tables.topic_table import Held, TopicTable
+from lakemq.jobs.tables.topic_table import LIFE, Held, TopicTable
 from lakemq.storage.lake.log_marks import LogMark, log_identifier
 
 
@@ -32,8 +32,12 @@ class TopicWriter:
         something else by now; as Delta does where that comes about meanwhile; `LakeTaken`.
         """
         transaction = self._transactions.begin(known.version)
-        held = self._table.held(int(transaction.snapshot().version()))
-        if (held.positions, held.logs) != (known.positions, known.logs):
+        snapshot = transaction.snapshot()
+        held = self._table.held(int(snapshot.version()))
+        said_life = snapshot.metadata().configuration().get(LIFE)
+        life = said_life.get() if said_life.isDefined() else None
+        # What an earlier life's identifiers say stays in the table, and counts no more.
+        if (life, held.positions, held.logs) != (self._table.life, known.positions, known.logs):
             raise LakeOutOfStep(f"another writer has changed {self._table.path}")
         said = {self._table.identifier(broker): end for broker, end in ends.items()}
         new = {broker: logs[broker] for broker in ends if logs.get(broker) and broker not in held.logs}

@@ -6,10 +6,12 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
@@ -21,14 +23,15 @@ from lakemq.jobs.lake.topic_tables_kept import TopicTablesKept
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import DONE
 from lakemq.jobs.sql.live import LiveViews
-from lakemq.jobs.tables import topic_file
+from lakemq.jobs.tables import topic_file, topic_rows
 from lakemq.jobs.tables.delta_writer import forget_cached_logs
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.tables import MESSAGES
-from lakemq.jobs.tables.topic_table import find_topic_table, make_topic_table
+from lakemq.jobs.tables.topic_table import LIFE, find_topic_table, make_topic_table
 from lakemq.jobs.tables.topic_writer import TopicWriter
 from lakemq.model import topic_step
-from lakemq.model.schema import parse_schema
+from lakemq.model.row_room import room_of
+from lakemq.model.schema import SchemaVersion, parse_schema
 from lakemq.model.topic_table import table_name
 from lakemq.settings import Lake, Maintenance, Settings
 from lakemq.storage.lake.progress import read_progress
@@ -196,6 +199,51 @@ def test_columns_are_added_and_where_a_type_changes_the_table_begins_anew(scene:
     assert scene.rows(topic, "id", "paid", "at", "_schema_version") == [(1, True, at, 3), (2, True, None, 3)]
 
 
+def test_who_is_killed_as_a_table_begins_anew_leaves_no_row_that_comes_twice(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = scene.new_topic()
+    scene.put_schema(topic, ORDER, table=True)
+    scene.produce(topic, {"id": 1, "at": "2026-01-02T03:04:05Z"})
+    scene.compact()
+    scene.keep()
+    scene.put_schema(topic, AS_TEXT)
+    with monkeypatch.context() as patched:
+        patched.setattr(SparkSession, "sql", _killed_after(SparkSession.sql, LIFE))
+        scene.keep()
+    with connect(scene.gateway) as http:
+        assert http.delete(f"/v1/topics/{topic}/schema").is_success
+    scene.put_schema(topic, ORDER, table=True)
+    scene.keep()
+    assert scene.rows(topic, "id") == [(1,)]
+
+
+def _killed_after(run: Any, part: str) -> Any:
+    """Ends, as a kill would, after the first statement that has that part."""
+
+    def runs(session: SparkSession, statement: str, **options: Any) -> Any:
+        done = run(session, statement, **options)
+        if part in statement:
+            raise OSError("killed")
+        return done
+
+    return runs
+
+
+def test_who_knows_an_earlier_life_of_a_table_writes_nothing_to_it(scene: Scene) -> None:
+    topic = scene.new_topic()
+    scene.put_schema(topic, ORDER, table=True)
+    scene.produce(topic, {"id": 1})
+    scene.compact()
+    scene.keep()
+    found, _ = make_topic_table(scene.spark, scene.lake, topic, parse_schema("json", json.dumps(ORDER)).columns)
+    slow, before = TopicWriter(scene.spark, found, Driver(scene.spark, scene.settings.lake)), found.held()
+    scene.put_schema(topic, AS_TEXT)
+    scene.keep()  # another process, which begins the table anew
+    with pytest.raises(LakeOutOfStep):
+        slow.append(None, {"broker-a": before.positions["broker-a"] + 1}, {}, before)
+
+
 def test_a_backfill_goes_in_steps(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = scene.new_topic()
     for number in range(3):
@@ -205,6 +253,36 @@ def test_a_backfill_goes_in_steps(scene: Scene, monkeypatch: pytest.MonkeyPatch)
     scene.put_schema(topic, ORDER, table=True)
     assert scene.keep() >= 3
     assert scene.rows(topic, "id") == [(0,), (1,), (2,)]
+
+
+def test_few_bodies_are_decoded_at_a_time_where_each_may_become_many_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = json.dumps({"type": "object", "properties": {"lines": {"type": "array", "items": ORDER}}})
+    body = b'{"lines":[{"id":1}]}'
+    row = {"topic": "t", "broker": "b", "message_id": "m", "store_time": datetime(2026, 1, 2, tzinfo=UTC), "body": body}
+    rows = [{**row, "position": at} for at in range(10)]
+    path = tmp_path / "messages.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schema=MESSAGES.schema), path)
+    counts: list[int] = []
+
+    def counted(versions: Any) -> Any:
+        decoded = topic_rows.decoding(versions)
+        return lambda bodies, times: (counts.append(len(bodies)), decoded(bodies, times))[1]
+
+    monkeypatch.setattr(topic_file, "decoding", counted)
+    versions = (SchemaVersion(1, "json", text, 0),)
+    size = room_of(parse_schema("json", text).columns).bytes_at_most(body)
+    file = topic_file.TopicFile("t", versions, (topic_step.Range("b", 0, 10),), (path,), 1, tmp_path)
+    assert file.write() is not None
+    assert counts == [10]
+    monkeypatch.setattr(topic_file, "_DECODED_BYTES", size * 4)
+    action = file.write()
+    assert counts[1:] == [4, 4, 2]
+    assert action is not None
+    written = pq.read_table(tmp_path / json.loads(action)["add"]["path"])
+    assert written["_position"].to_pylist() == list(range(10))
+    assert written["lines"].to_pylist()[9][0]["id"] == 1
 
 
 def test_what_is_erased_or_past_its_retention_is_gone_from_it(scene: Scene) -> None:
