@@ -142,7 +142,7 @@ def test_policies_are_added_removed_set_and_asked(run: Run, shell: Shell, user: 
 def test_a_fleet_has_a_user_with_one_token_and_the_same_policies(
     run: Run, root: Fleet, user: str, tmp_path: Path
 ) -> None:
-    assert run("user", "put", user, "--type", "super", *root.named).stderr.count("\n") == 2
+    assert run("user", "put", user, "--type", "super", *root.named).stderr.count("is super and enabled at") == 2
     text = run("user", "token", "add", user, *root.named).stdout.strip()
     for url in root.urls.values():
         with HttpClient(url, token=text) as http:

@@ -117,7 +117,7 @@ def test_maintenance_goes_on_beside_a_new_run_where_the_lake_is_sound(scene: Sce
 def test_nothing_is_put_back_beside_a_job_that_does_not_end(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_GIVE_WAY_S_MAX", 0.0)
     jobs = scene.runner()
-    with jobs._writes, pytest.raises(LakemqError, match="goes on"), jobs.alone():  # pyright: ignore[reportPrivateUsage]
+    with jobs._writes, pytest.raises(LakemqError, match="still running"), jobs.alone():  # pyright: ignore[reportPrivateUsage]
         raise AssertionError("nobody may be let in")
     assert jobs._driver.left_writing  # pyright: ignore[reportPrivateUsage]
     with jobs.alone():

@@ -109,7 +109,7 @@ def test_rows_that_are_hidden_are_told_by_no_error(scene: Scene) -> None:
 def test_partitions_that_are_hidden_are_told_by_no_error(scene: Scene) -> None:
     """What a table is partitioned by is looked at as files are chosen, before any row is."""
     statement = "SELECT count(*) FROM scheduled WHERE 1 / (CASE WHEN ended_date IS NULL THEN 0 ELSE 1 END) > 0"
-    assert scene.rows("SELECT topic, state FROM scheduled", "admin") == [["secrets", "waiting"]]
+    assert ["secrets", "waiting"] in scene.rows("SELECT topic, state FROM scheduled", "admin")
     assert scene.rows(statement, "olga") == [[0]]
     assert scene.problem(statement, "admin")[:2] == (400, "invalid_sql")
 
