@@ -18,6 +18,7 @@ from pathlib import Path
 import pyspark
 
 from lakemq.jobs.errors import JarsNotGot, JarsUnavailable
+from lakemq.jobs.session.remote import without_remote
 
 ATTEMPTS_MAX = 4
 _MANIFEST = "versions.txt"
@@ -96,7 +97,7 @@ class JarSet:
             logger.info("downloading %s (attempt %d of %d)", self.what, attempt, attempts_max)
             command = [sys.executable, "-m", self.module, str(work)]
             # A container's own name may be one that no name service has, and Java would ask for its address.
-            environment = {"SPARK_LOCAL_IP": "127.0.0.1", **os.environ}
+            environment = {"SPARK_LOCAL_IP": "127.0.0.1", **without_remote(os.environ)}
             found = subprocess.run(  # noqa: S603 (ours)
                 command, capture_output=True, text=True, check=False, env=environment
             )

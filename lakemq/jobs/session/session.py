@@ -14,7 +14,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import SparkNotStarted
-from lakemq.jobs.session import class_archive, cluster, connect, guard, jars, object_storage_jars
+from lakemq.jobs.session import class_archive, cluster, connect, guard, jars, object_storage_jars, remote
 from lakemq.jobs.session.heaps import few_heaps
 from lakemq.jobs.session.java import QUICK, check_java
 from lakemq.jobs.session.left_java import no_java_left
@@ -34,9 +34,6 @@ _CUBE_BYTES = str(1024**3)
 _FILE_BYTES = str(256 * 1024**2)
 
 SOCKET_S_MAX = 120
-
-_REMOTE = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
-"""A process that has a session at a server leaves these to its children, and then Spark wants no other."""
 
 CONF: dict[str, str] = {
     "spark.ui.enabled": "false",
@@ -124,7 +121,7 @@ def start_session(
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if cluster.is_here(settings.spark.master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    for variable in _REMOTE:
+    for variable in remote.VARIABLES:
         os.environ.pop(variable, None)
     conf = {"spark.app.name": name, "spark.master": settings.spark.master}
     conf |= {"spark.driver.memory": settings.spark.driver_memory} | CONF | connect.CONF

@@ -162,6 +162,9 @@ def test_a_certificate_that_java_does_not_trust_is_the_cause_that_is_said(
 ) -> None:
     options = f"-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort={untrusted} -Duser.home={tmp_path}"
     monkeypatch.setenv("JDK_JAVA_OPTIONS", f"{options} -XX:TieredStopAtLevel=1")
+    # So it is in a process that has had a session at a server. The one that gets the jars wants none.
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1")
     monkeypatch.setattr(jar_set, "root", lambda: tmp_path)
     with pytest.raises(JarsUnavailable, match="can't get the Delta jars: Java does not trust the server's certificate"):
         jars.install(attempts_max=1)
