@@ -3,8 +3,10 @@ held to."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -67,3 +69,30 @@ def test_without_a_spark_of_its_own_a_process_is_told_the_same_and_none_is_left(
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, "function 'reflect'" in done.stdout) == (0, True), done.stderr
+
+
+def test_javas_parser_starts_beside_fork_handlers_and_remote_sessions() -> None:
+    """gRPC has such handlers while a session over Spark Connect is open, and they end a child now and then."""
+    code = (
+        "import os; os.register_at_fork(after_in_child=os.abort); os.environ['SPARK_REMOTE'] = 'sc://127.0.0.1:1'\n"
+        "from lakemq.jobs.sql.condition import check_condition; check_condition(\"topic = 'a'\")"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_java_that_does_not_start_is_no_fault_of_the_condition(tmp_path: Path) -> None:
+    java = tmp_path / "bin/java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho no room for a heap >&2\nexit 1\n")
+    java.chmod(0o755)
+    code = (
+        "from lakemq.jobs.errors import SparkNotStarted; from lakemq.jobs.sql.condition import check_condition\n"
+        "try: check_condition('true')\n"
+        "except SparkNotStarted as error: print(error.code)"
+    )
+    environment = os.environ | {"JAVA_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False, env=environment
+    )
+    assert (done.stdout, "no room for a heap" in done.stderr) == ("spark_not_started\n", True), done.stderr
