@@ -19,7 +19,7 @@ from lakemq.jobs.tables.delta_transactions import DeltaTransactions
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.merged_add import add_of, is_ordered, may_be_merged, order_of, remove_of, rows_of, tier_of
 from lakemq.jobs.tables.table import LakeTable
-from lakemq.jobs.tables.table_log import delta_class
+from lakemq.jobs.tables.table_log import action_of, delta_class
 from lakemq.jobs.tables.turns import turn_of
 from lakemq.model.errors import LakeUnreadable
 from lakemq.model.merging import Limits, Merge, TableFile, merge_all, next_merge, unfinished
@@ -139,11 +139,10 @@ class _Delta:
         live.catch_up()
         if any(each["path"] not in live.added for each in removed):
             raise Overtaken(f"another writer has replaced files of {live.table} that were being merged")
-        module = delta_class(self._jvm, "actions.Action$").__getattr__("MODULE$")
         nothing = self._transactions.log.nothing
-        actions = nothing.appended(module.fromJson(json.dumps({"add": added})))
+        actions = nothing.appended(action_of(self._jvm, json.dumps({"add": added})))
         for each in removed:
-            actions = actions.appended(module.fromJson(json.dumps({"remove": each})))
+            actions = actions.appended(action_of(self._jvm, json.dumps({"remove": each})))
         operation = delta_class(self._jvm, "DeltaOperations$Optimize")(
             nothing, nothing, True, self._transactions.log.none, False
         )
