@@ -25,7 +25,7 @@ PROPERTIES = {
     _FILE_RETENTION: "interval 1 days",
 }
 
-_ARROW = {
+ARROW = {
     "string": pa.string(),
     "int": pa.int32(),
     "bigint": pa.int64(),
@@ -68,7 +68,7 @@ class LakeTable:
     @property
     def schema(self) -> pa.Schema:
         """Its columns in Arrow."""
-        return pa.schema([(name, _ARROW[kind]) for name, kind in self.columns.items()])
+        return pa.schema([(name, ARROW[kind]) for name, kind in self.columns.items()])
 
     def create(self, session: SparkSession, lake: Path) -> None:
         """Makes the table where there is none; adds the columns that an older one lacks, and has its log kept as

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from lakemq.jobs.tables.table import PROPERTIES
 from lakemq.model.column_type import ColumnType, in_sql, quoted
+from lakemq.model.topic_columns import TYPES
 from lakemq.model.topic_table import PREFIX, new_fields, table_name
 from lakemq.objects.path import delta_options
 from lakemq.storage.lake.delta_log import OF_TOPIC, is_table, tables_of
@@ -28,22 +29,6 @@ from lakemq.storage.lake.progress import read_identifiers
 TOPIC, LIFE = "lakemq.topic", "lakemq.life"
 """Properties of the table: of which topic it is, and what its identifiers begin with."""
 
-METADATA = {
-    "_message_id": "string",
-    "_broker": "string",
-    "_position": "bigint",
-    "_queue_id": "int",
-    "_offset": "bigint",
-    "_time": "timestamp",
-    "_born_time": "timestamp",
-    "_tag": "string",
-    "_keys": "array<string>",
-    "_ordering_key": "string",
-    "_properties": "map<string,string>",
-    "_body": "binary",
-    "_error": "string",
-    "_schema_version": "int",
-}
 STATISTICS = ("_time", "_broker", "_position", "_queue_id", "_offset")
 _LIFE_DIGITS = 12
 
@@ -118,7 +103,7 @@ def make_topic_table(session: SparkSession, lake: Path, topic: str, columns: Col
 def _begin(session: SparkSession, path: Path, topic: str, columns: ColumnType, *, anew: bool) -> None:
     if anew and _at(path) is None:
         return
-    kinds = {each.name: in_sql(each.type) for each in columns.fields} | METADATA
+    kinds = {each.name: in_sql(each.type) for each in columns.fields} | TYPES
     listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in kinds.items())
     life = uuid.uuid4().hex[:_LIFE_DIGITS]
     own = {"delta.dataSkippingStatsColumns": ",".join(STATISTICS), TOPIC: topic, LIFE: life}
