@@ -32,6 +32,7 @@ from lakemq.jobs.tables.topic_writer import TopicWriter
 from lakemq.model import topic_step
 from lakemq.model.row_room import room_of
 from lakemq.model.schema import SchemaVersion, parse_schema
+from lakemq.model.topic_columns import SOURCES, TYPES
 from lakemq.model.topic_table import table_name
 from lakemq.settings import Lake, Maintenance, Settings
 from lakemq.storage.lake.progress import read_progress
@@ -39,18 +40,9 @@ from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import connect, put_topic
 from tests.jobs.conftest import produce_to
 from tests.jobs.lake_checks import wait_until_compacted
+from tests.jobs.order_schema import ORDER
 from tests.jobs.streams import LakeRun
 
-ORDER: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "integer"},
-        "total": {"type": "number", "multipleOf": 0.01},
-        "at": {"type": "string", "format": "date-time"},
-        "lines": {"type": "array", "items": {"type": "object", "properties": {"sku": {"type": "string"}}}},
-    },
-    "required": ["id"],
-}
 PAID = {**ORDER, "properties": {**ORDER["properties"], "paid": {"type": "boolean"}}}
 PAID["properties"] |= {
     "lines": {"type": "array", "items": {"properties": {"sku": {"type": "string"}, "count": {"type": "integer"}}}}
@@ -159,6 +151,10 @@ def test_history_and_what_comes_are_rows_once_across_restarts(scene: Scene, monk
     assert [(row.id, str(row.total)) for row in found] == [(1, "0.10"), (2, "None")]
     live = scene.spark.sql(f"SELECT id, total, _time FROM topics.`{topic}` WHERE _error IS NULL ORDER BY id").collect()
     assert live == found
+
+
+def test_its_own_columns_are_of_the_types_that_messages_has() -> None:
+    assert {name: TYPES[name] for name in SOURCES} == {name: MESSAGES.columns[each] for name, each in SOURCES.items()}
 
 
 def test_a_commit_that_somebody_else_made_first_is_not_made_again(scene: Scene) -> None:
