@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -38,6 +39,16 @@ ARROW = {
 """Spark's types as Arrow's."""
 
 
+class Layout(NamedTuple):
+    """Where a table is and how its files are laid out. `order_by`: the order of the rows in a merged file.
+    `time_column`, which has statistics, says which files are older."""
+
+    path: Path
+    order_by: tuple[str, ...]
+    time_column: str
+    partition_by: str | None = None
+
+
 @dataclass(frozen=True)
 class LakeTable:
     """One table: `log_columns` are read from the log, `rows` makes the table's rows of them, and `of_log` the same
@@ -64,6 +75,10 @@ class LakeTable:
 
     def path(self, lake: Path) -> Path:
         return lake.absolute() / self.name
+
+    def layout(self, lake: Path) -> Layout:
+        """Of the table in that lake."""
+        return Layout(self.path(lake), self.order_by, self.time_column, self.partition_by)
 
     @property
     def schema(self) -> pa.Schema:
