@@ -87,7 +87,8 @@ class MergedAsItGoes:
         lake = settings.lake
         driver = Driver(session, lake)
         self._tables = [
-            TableMerger(session, table, lake.dir, limits_of(lake), lambda: False, driver) for table in WRITTEN
+            TableMerger(session, table.layout(lake.dir), lake.dir, limits_of(lake), lambda: False, driver)
+            for table in WRITTEN
         ]
         self._lake, self._jvm_pid = lake.dir, int(session._jvm.java.lang.ProcessHandle.current().pid())
         self.most_files = dict.fromkeys((table.name for table in WRITTEN), 0)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lakemq.console.sought import literal
+from lakemq.console.sql_rows import rows_by_name
 from lakemq.model.errors import InvalidRequest
 
 BUCKETS = 60
@@ -70,12 +71,11 @@ def ends_statement(broker: str, topics: Iterable[str], times: Times) -> str:
 
 def rows_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The rows of an answer, by name. Raises `InvalidRequest` where that is none."""
-    try:
-        names = [column["name"] for column in answer["columns"]]
-        rows = [dict(zip(names, row, strict=True)) for row in answer["rows"]]
-        return [{name: row[name] if name == "topic" else int(row[name]) for name in row} for row in rows]
-    except (KeyError, TypeError, ValueError):
-        raise InvalidRequest("the jobs answered with something else than rows of offsets") from None
+    return rows_by_name(answer, _offsets, "rows of offsets")
+
+
+def _offsets(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: row[name] if name == "topic" else int(row[name]) for name in row}
 
 
 def lag_over_time(

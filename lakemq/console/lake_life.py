@@ -10,8 +10,9 @@ from typing import Any
 from lakemq.console.asked import Broker
 from lakemq.console.histories import history_of
 from lakemq.console.sought import literal
+from lakemq.console.sql_rows import rows_by_name
 from lakemq.contract import dead_letter_routes
-from lakemq.model.errors import InvalidRequest, LakemqError
+from lakemq.model.errors import LakemqError
 from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.model.life_event import what_of
 from lakemq.model.names import HALF_TOPIC, SCHEDULE_TOPIC
@@ -61,12 +62,7 @@ def statement(broker: str, sent: Mapping[str, Any], causes: Iterable[int], names
 
 def events_of(answer: Mapping[str, Any], sent: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The rows as events of a history. Raises `InvalidRequest` where that is no answer."""
-    try:
-        names = [column["name"] for column in answer["columns"]]
-        rows = [dict(zip(names, row, strict=True)) for row in answer["rows"]]
-        found = [_event(row) for row in rows]
-    except (KeyError, TypeError, ValueError):
-        raise InvalidRequest("the jobs answered with something else than rows of messages") from None
+    found = rows_by_name(answer, _event, "rows of messages")
     to = sent["real_topic"] if sent["topic"] in _WAITED_IN else None
     # A copy in another topic, such as a replay's, is a message of its own.
     return [each for each in found if each["what"] != "stored" or each["topic"] == to]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lakemq.console import shown
-from lakemq.model.errors import InvalidRequest
+from lakemq.console.sql_rows import rows_by_name
 
 PREVIEW_CHARACTERS = 4 * shown.PREVIEW_MAX
 LAKE_MS_MAX = 20_000
@@ -88,11 +88,7 @@ def request_of(statement: str, most: int) -> bytes:
 
 def rows_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The rows of an answer, as messages are listed. Raises `InvalidRequest` where that is none."""
-    try:
-        names = [column["name"] for column in answer["columns"]]
-        return [_message(dict(zip(names, row, strict=True))) for row in answer["rows"]]
-    except (KeyError, TypeError, ValueError):
-        raise InvalidRequest("the jobs answered the search with something else than its rows") from None
+    return rows_by_name(answer, _message, "rows of messages")
 
 
 def _message(row: dict[str, Any]) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, cast
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.fit import Misfit, is_date, is_date_time, parse_body
 from lakemq.model.json_schema import DEPTH_MAX, NAME_CHARACTERS_MAX, json_type_of
-from lakemq.model.schema import METADATA
 from lakemq.model.schema_kinds import BODIES_MAX
+from lakemq.model.topic_columns import IN_VIEW
 
 PROPERTIES_MAX = 200
 """An object that has more names, in all bodies together, is a map."""
@@ -51,7 +51,7 @@ def infer_schema(bodies: Iterable[bytes]) -> Inferred:
     if count == others:
         raise InvalidRequest(f"of {count} bodies none is an object of JSON: there is nothing to infer a schema of")
     left_out: list[str] = []
-    schema = top.schema(left_out, METADATA)
+    schema = top.schema(left_out, IN_VIEW)
     if not top.fields or "properties" not in schema:
         raise InvalidRequest("the objects have no names, or too many, that could be columns")
     decimals = tuple(islice(_decimals_in(schema, ""), PROPERTIES_MAX))

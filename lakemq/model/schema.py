@@ -33,16 +33,11 @@ from lakemq.model.errors import IncompatibleSchema, InvalidRequest, SchemaChange
 from lakemq.model.fit import Misfit, decoder_of_json
 from lakemq.model.json_schema import parse_json_schema
 from lakemq.model.schema_kinds import AVRO, PROTOBUF, TYPES
+from lakemq.model.topic_columns import IN_VIEW
 
 TEXT_BYTES_MAX = 64 * 1024
 VERSIONS_MAX = 100
 REASONS_MAX = 5
-
-METADATA = (
-    "_message_id", "_broker", "_queue_id", "_offset", "_time", "_born_time", "_tag", "_keys", "_ordering_key",
-    "_properties", "_body", "_error",
-)  # fmt: skip
-"""Columns that a topic's table has beside those of its bodies."""
 
 Decode = Callable[[bytes, int], dict[str, Any]]
 """Makes a row of a body, and of when it was stored, in ms. Raises `Misfit`."""
@@ -143,7 +138,7 @@ def parse_schema(type: str, text: str) -> Parsed:
     else:
         parsed = Parsed(*parse_json_schema(document))
     for field in parsed.columns.fields:
-        if field.name.lower() in METADATA:
+        if field.name.lower() in IN_VIEW:
             raise InvalidRequest(
                 f"{field.name!r} is a column of every topic's table: a body's field can't have its name"
             )

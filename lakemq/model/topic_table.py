@@ -23,13 +23,12 @@ from lakemq.model.column_type import (
     quoted,
 )
 from lakemq.model.errors import InvalidRequest
+from lakemq.model.topic_columns import IN_TABLE_ONLY
 
 PREFIX = "topic_"
 _FORBIDDEN = frozenset(" ,;{}()\n\t=")
 """Parquet's files of a Delta table have no such column, unless the table maps names, which older readers don't."""
 _DELTA = {INT: "integer", BIGINT: "long", JSON: STRING}
-OWN = frozenset({"_position", "_schema_version"})
-"""Columns that the table has beside those of the topic's view (`schema.METADATA`)."""
 _DIGITS = 12
 _PLAIN = re.compile("[a-z0-9_]+")
 _OTHERS = re.compile("[^a-z0-9_]")
@@ -58,7 +57,7 @@ def check_storable(type: ColumnType, path: str = "") -> None:
         raise InvalidRequest(f"{path or 'the body'} has no fields, and a Delta table has no such column")
     for field in type.fields:
         where = f"{path}.{field.name}".removeprefix(".")
-        if not path and field.name.lower() in OWN:
+        if not path and field.name.lower() in IN_TABLE_ONLY:
             raise InvalidRequest(
                 f"{field.name!r} is a column of every topic's Delta table: a body's field can't have its name there"
             )

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from lakemq.model.errors import IncompatibleSchema, InvalidRequest, SchemaChanged, SchemaNotFound
 from lakemq.model.fit import Misfit
 from lakemq.model.schema import (
-    METADATA,
     NO_SCHEMAS,
     TEXT_BYTES_MAX,
     VERSIONS_MAX,
@@ -24,6 +23,7 @@ from lakemq.model.schema import (
     next_version,
     parse_schema,
 )
+from lakemq.model.topic_columns import IN_VIEW
 from tests.model.avro_writer import encode, long
 
 INTEGER: dict[str, Any] = {"type": "integer"}
@@ -86,7 +86,7 @@ def test_there_are_not_too_many_versions() -> None:
         ("json", {"a": float("nan")}),
         ("json", of(a={"description": "x" * TEXT_BYTES_MAX})),
         ("avro", of(a={})),
-        *[("json", of(**{name.upper(): {}})) for name in METADATA],
+        *[("json", of(**{name.upper(): {}})) for name in IN_VIEW],
     ],
 )
 def test_what_is_no_schema_is_refused(type: str, schema: Any) -> None:

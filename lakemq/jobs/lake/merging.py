@@ -7,12 +7,16 @@ import os
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from lakemq.jobs.lake.topic_merging import TopicMerging
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.merger import TableMerger
+from lakemq.jobs.tables.table import Layout
 from lakemq.jobs.tables.tables import TABLES
+from lakemq.jobs.tables.topic_table import layout_of_topic_table
 from lakemq.model.merging import Limits
 from lakemq.settings import Lake
 from lakemq.storage.lake.merge_files import Abandoned
@@ -34,10 +38,12 @@ class Merging:
     def __init__(self, session: SparkSession, lake: Lake, driver: Driver) -> None:
         self._session = session
         limits = limits_of(lake)
-        self._tables = [
-            _Table(table.name, TableMerger(session, table, lake.dir, limits, self._is_stopped, driver))
-            for table in TABLES
-        ]
+
+        def merger_of(layout: Layout) -> TableMerger:
+            return TableMerger(session, layout, lake.dir, limits, self._is_stopped, driver)
+
+        self._tables = [_Table(table.name, merger_of(table.layout(lake.dir))) for table in TABLES]
+        self._topic_tables = TopicMerging(lambda path: merger_of(layout_of_topic_table(path)), limits.files)
         self._wake = threading.Event()
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="merging", daemon=True)
@@ -50,6 +56,12 @@ class Merging:
     def batch_written(self) -> None:
         """To be called after each batch; returns at once."""
         self._wake.set()
+
+    def topic_table_written(self, table: Path) -> None:
+        """To be called after each file that was added to a topic's own table, and when that is first known; returns at
+        once."""
+        if self._topic_tables.written(table):
+            self._wake.set()
 
     def stop(self) -> bool:
         """Abandons the merge that is under way; what is being committed is, within some seconds. Whether it has
@@ -68,14 +80,15 @@ class Merging:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         self._session.sparkContext.setLocalProperty("spark.scheduler.pool", _POOL)
         while not self._stopped:
-            self._wake.wait()
+            self._wake.wait(self._topic_tables.wait_s())
             self._wake.clear()
             while self._round():
                 pass
 
     def _round(self) -> bool:
-        """A merge of each table, at most: those of one don't wait until another has done all of its own."""
-        merged = [table.step() for table in self._tables if not self._stopped]
+        """A merge of each table, at most, and one of a topic's: those of one don't wait until another has done all of
+        its own."""
+        merged = [each.step() for each in (*self._tables, self._topic_tables) if not self._stopped]
         return any(merged) and not self._stopped
 
 

@@ -136,8 +136,8 @@ class LakeQuery:
 
     def _keep_topic_tables(self) -> None:
         """Of the topics that the views know of: they ask the brokers for schemas."""
-        views = self._views
-        if views is not None:
+        views, merging = self._views, self._merging
+        if views is not None and merging is not None:
             self._topic_tables = TopicTablesKept(
                 self._session,
                 self._settings.lake.dir,
@@ -145,6 +145,7 @@ class LakeQuery:
                 views.kept_topics,
                 lambda: self._writers[MESSAGES.name].progress,
                 views.tables_made,
+                merging.topic_table_written,
             )
             views.on_schemas = self._topic_tables.wake
             self._topic_tables.start()

@@ -84,11 +84,13 @@ class TopicTablesKept:
         wanted: Callable[[], Mapping[str, Versions]],
         progress: Callable[[], Progress],
         made: Callable[[], None],
+        written: Callable[[Path], None],
     ) -> None:
         """`wanted`: the topics that are to have one, with their schemas. `progress`: of `messages`, of a version that
-        is there. `made` is called when there is a new table."""
+        is there. `made` is called when there is a new table, `written` when
+        one is first known and after each file that was added to it."""
         self._session, self._lake, self._driver = session, lake.absolute(), driver
-        self._wanted, self._progress, self._made = wanted, progress, made
+        self._wanted, self._progress, self._made, self._written = wanted, progress, made, written
         self._kept: dict[str, _Kept] = {}
         self._failures: dict[str, int] = {}
         self._again_s: dict[str, float] = {}
@@ -226,6 +228,7 @@ class TopicTablesKept:
         table, is_new = make_topic_table(self._session, self._lake, topic, columns)
         if is_new:
             self._made()
+        self._written(table.path)
         return _Kept(table, versions, TopicWriter(self._session, table, self._driver), table.held())
 
     def _commit(self, plan: _Plan, progress: Progress, written: Written) -> None:
@@ -236,6 +239,8 @@ class TopicTablesKept:
         if written.action is not None or any(kept.is_far(each) for each in ranges):
             logs = {broker: progress.log_id(broker) for broker in ends}
             kept.held = kept.writer.append(written.action, ends, logs, kept.held)
+        if written.action is not None:
+            self._written(kept.table.path)
         kept.looked.update(ends)
 
     def failed(self, topic: str, error: Exception) -> None:

@@ -66,9 +66,8 @@ def _rename_in_topic_table(work: Work, table: TopicTable, broker: str, name: str
     work.forget_cached()
     work.check_driver()
     statement = f"UPDATE delta.`{table.path}` SET _broker = '{name}' WHERE _broker = '{broker}'"  # noqa: S608 (names match)
-    with KEEPING:
-        with turn_of(table.path):
-            work.session.sql(statement).collect()
+    with KEEPING, turn_of(table.path):  # to the end: a merge's commit would come in between
+        work.session.sql(statement).collect()
         held = table.held()
         if held.logs.get(broker) != mark:
             raise LakeOutOfStep(f"{table.path}: somebody else adopts too")

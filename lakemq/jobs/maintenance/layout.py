@@ -25,7 +25,8 @@ def optimize(work: Work) -> Outcome:
     done: dict[str, Any] = {}
     for table in work.tables():
         work.check()
-        merger = TableMerger(work.session, table, work.lake, limits_of(work.settings.lake), work.is_to_end, work.driver)
+        layout, limits = table.layout(work.lake), limits_of(work.settings.lake)
+        merger = TableMerger(work.session, layout, work.lake, limits, work.is_to_end, work.driver)
         if merger.unfinished() >= work.options.small_files_min:
             before = files_of(work, table)
             _finish(work, merger)

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users ca
 
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.tables.table import LakeTable
+from lakemq.jobs.tables.table_log import TableLog, action_of, delta_class
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.jobs.tables.turns import turn_of
 from lakemq.model.errors import LakemqError
@@ -48,10 +49,8 @@ def _in_turn(work: Work, table: LakeTable) -> dict[str, Any]:
 
 def _rebuild(work: Work, table: LakeTable) -> dict[str, Any]:
     work.check()
-    jvm: Any = work.session._jvm  # pyright: ignore[reportPrivateUsage]
-    java_session: Any = work.session._jsparkSession  # pyright: ignore[reportPrivateUsage]
-    delta = jvm.org.apache.spark.sql.delta
-    transaction = delta.DeltaLog.forTable(java_session, str(table.path(work.lake))).startTransaction()
+    log = TableLog(work.session, table.path(work.lake))
+    transaction = log.begin(log.look())
     snapshot = transaction.snapshot()
     held = read_progress(table.path(work.lake), snapshot.version()).held
     source = _messages_up_to(work, held)
@@ -61,21 +60,20 @@ def _rebuild(work: Work, table: LakeTable) -> dict[str, Any]:
     added = written.size()
     actions = written.take(0)
     for number in range(added):
-        actions = actions.appended(_without_change(delta, written.apply(number)))
+        actions = actions.appended(_without_change(log.jvm, written.apply(number)))
     for file in old:
-        actions = actions.appended(_without_change(delta, file.remove()))
+        actions = actions.appended(_without_change(log.jvm, file.remove()))
     work.check()
-    operation = getattr(delta, "DeltaOperations$ManualUpdate$").__getattr__("MODULE$")
+    operation = delta_class(log.jvm, "DeltaOperations$ManualUpdate$").__getattr__("MODULE$")
     version = transaction.commit(actions, operation)
     return {"version": version, "files_before": len(old), "files_after": added, "from_messages": source.version}
 
 
-def _without_change(delta: Any, action: Any) -> Any:
+def _without_change(jvm: Any, action: Any) -> Any:
     """The same action of Delta's, of which its log says that it changes no data."""
     (kind, content), *_ = json.loads(action.json()).items()
     content["dataChange"] = False
-    module = getattr(delta.actions, "Action$").__getattr__("MODULE$")
-    return module.fromJson(json.dumps({kind: content}))
+    return action_of(jvm, json.dumps({kind: content}))
 
 
 def is_below(held: dict[str, int]) -> Column:

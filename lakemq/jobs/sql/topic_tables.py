@@ -32,6 +32,7 @@ from lakemq.jobs.tables.topic_rows import ERROR, FIELDS, decoding
 from lakemq.model.column_type import ColumnType, in_sql, quoted
 from lakemq.model.errors import LakemqError, SchemaNotFound
 from lakemq.model.schema import SchemaVersion, TopicSchemas, parse_schema
+from lakemq.model.topic_columns import IN_VIEW, SOURCES
 
 DATABASE = "topics"
 TOPIC_PROPERTY = "lakemq.topic"
@@ -42,21 +43,6 @@ _REFERRED = "view.referredTempViewNames"
 _RETRY_S = 1.0
 _NAMES_SHOWN = 10
 _DECODED = "lakemq decoded"
-
-_METADATA = {
-    "_message_id": "message_id",
-    "_broker": "broker",
-    "_queue_id": "queue_id",
-    "_offset": "queue_offset",
-    "_time": "store_time",
-    "_born_time": "born_time",
-    "_tag": "tag",
-    "_keys": "keys",
-    "_ordering_key": "ordering_key",
-    "_properties": "properties",
-    "_body": "body",
-}
-"""Columns of `messages`, by the names that they have here; `_error` comes after them."""
 
 Versions = tuple[SchemaVersion, ...]
 
@@ -184,11 +170,12 @@ def rows_of(messages: DataFrame, topic: str, versions: Versions) -> DataFrame:
         sf.col("body"), sf.unix_millis(sf.col("store_time"))
     )
     found = messages.where(sf.col("topic") == topic).select(
-        *(sf.col(source).alias(name) for name, source in _METADATA.items()), decoded.alias(_DECODED)
+        *(sf.col(SOURCES[name]).alias(name) for name in IN_VIEW if name in SOURCES), decoded.alias(_DECODED)
     )
     body = found[quoted(_DECODED)]
     fields = [body.getField(FIELDS).getField(each.name).alias(each.name) for each in columns.fields]
-    return found.select(*fields, *_METADATA, body.getField(ERROR).alias("_error"))
+    error = body.getField(ERROR).alias("_error")
+    return found.select(*fields, *(name if name in SOURCES else error for name in IN_VIEW))
 
 
 def with_columns(messages: DataFrame, topic: str, broker: str) -> DataFrame:

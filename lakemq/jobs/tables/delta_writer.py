@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.errors import LakeOutOfStep
 from lakemq.jobs.tables.delta_transactions import DeltaTransactions
 from lakemq.jobs.tables.driver import Driver
-from lakemq.jobs.tables.table_log import delta_class, java_class
+from lakemq.jobs.tables.table_log import action_of, delta_class
 from lakemq.model.errors import LogReplaced
 from lakemq.storage.lake.delta_log import APPLICATION
 from lakemq.storage.lake.log_marks import LogMark, log_identifier
@@ -72,20 +72,17 @@ class DeltaWriter:
 
     def action(self, text: str) -> Any:
         """An action of Delta, of its JSON."""
-        return delta_class(self._jvm, "actions.Action$").__getattr__("MODULE$").fromJson(text)
+        return action_of(self._jvm, text)
 
     def _begin(self, ends: Mapping[str, int]) -> Any:
         """A transaction of Delta that fails when another moves the progress of these brokers."""
         transaction = self._transactions.begin(self._known.version)
         self._check_unchanged(transaction.snapshot().version())
         for broker in ends:
-            # As `txnVersion` does, which also reads the whole state of the table each time.
-            transaction.readTxn().append(APPLICATION + broker)
             self._check_log(broker)
             mark = self._known.logs.get(broker)
-            log_id = self._logs.get(broker) if mark is None else mark.log_id
-            if log_id is not None:  # nor of which log that is
-                transaction.readTxn().append(log_identifier(broker, log_id))
+            if mark is not None:  # nor of which log that is
+                transaction.readTxn().append(log_identifier(broker, mark.log_id))
         return transaction
 
     def _check_log(self, broker: str) -> None:
@@ -98,25 +95,15 @@ class DeltaWriter:
 
     def _commit(self, transaction: Any, actions: Any, ends: Mapping[str, int], epoch: int) -> int:
         """Commits the actions with the progress; the version that this made."""
-        set_transaction = delta_class(self._jvm, "actions.SetTransaction")
-        for broker, end in ends.items():
-            progress = set_transaction(APPLICATION + broker, end, self._none())
-            actions = actions.appended(progress)
-        known = self._known.logs | self._new_logs(ends)
-        for broker, mark in known.items():
-            if self._known.logs.get(broker) != mark:
-                name = log_identifier(broker, mark.log_id)
-                actions = actions.appended(set_transaction(name, mark.number, self._none()))
-        append_mode = java_class(self._jvm, "org.apache.spark.sql.streaming.OutputMode").Append()
-        operation = delta_class(self._jvm, "DeltaOperations$StreamingUpdate")(
-            append_mode, "lakemq", epoch, self._none()
-        )
+        new = self._new_logs(ends)
+        identifiers = {APPLICATION + broker: end for broker, end in ends.items()}
+        identifiers |= {log_identifier(broker, mark.log_id): mark.number for broker, mark in new.items()}
         try:
-            version = transaction.commit(actions, operation)
+            version = self._transactions.append(transaction, actions, identifiers, epoch)
         except Py4JJavaError:
             self._check_unchanged(self._transactions.check().version())  # it says more of what was in the way
             raise
-        self._known = Progress(version, self._known.held | dict(ends), known)
+        self._known = Progress(version, self._known.held | dict(ends), self._known.logs | new)
         return version
 
     def _new_logs(self, brokers: Iterable[str]) -> dict[str, LogMark]:
@@ -126,9 +113,6 @@ class DeltaWriter:
 
     def _no_actions(self) -> Any:
         return self._transactions.log.nothing
-
-    def _none(self) -> Any:
-        return self._transactions.log.none
 
     def _check_unchanged(self, version: int) -> None:
         """Commits of others, such as OPTIMIZE, are fine as long as they leave the progress."""

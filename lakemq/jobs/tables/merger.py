@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.tables.delta_transactions import DeltaTransactions
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.merged_add import add_of, is_ordered, may_be_merged, order_of, remove_of, rows_of, tier_of
-from lakemq.jobs.tables.table import LakeTable
-from lakemq.jobs.tables.table_log import delta_class
+from lakemq.jobs.tables.table import Layout
+from lakemq.jobs.tables.table_log import action_of, delta_class
 from lakemq.jobs.tables.turns import turn_of
 from lakemq.model.errors import LakeUnreadable
 from lakemq.model.merging import Limits, Merge, TableFile, merge_all, next_merge, unfinished
@@ -39,12 +39,12 @@ class Overtaken(Exception):
 
 
 class TableMerger:
-    """Of one table of a lake, which must be there. For who holds the lake's lock, and one thread at a time."""
+    """Of one table in a lake, which must be there. For who holds the lake's lock, and one thread at a time."""
 
     def __init__(
         self,
         session: SparkSession,
-        table: LakeTable,
+        layout: Layout,
         lake: Path,
         limits: Limits,
         stop: Callable[[], bool],
@@ -52,8 +52,8 @@ class TableMerger:
     ) -> None:
         """`stop` is asked a few times a second while a merge is made; it is abandoned then. `driver`: in whose name
         it commits."""
-        self._table, self._limits, self._stop = table, limits, stop
-        self._path = table.path(lake)
+        self._layout, self._limits, self._stop = layout, limits, stop
+        self._path = layout.path
         self._scratch = beside(lake).absolute() / FOLDER / SCRATCH
         self._delta = _Delta(session, self._path, driver)
         self._live: LiveFiles | None = None
@@ -69,7 +69,7 @@ class TableMerger:
             live = self._catch_up()
             if not self._changed:
                 return False
-            for files in _by_partition(live, self._table):
+            for files in _by_partition(live, self._layout):
                 merge = next_merge(files, self._limits)
                 if merge is not None:
                     self._merge(live, merge)
@@ -80,7 +80,7 @@ class TableMerger:
     def unfinished(self) -> int:
         """How many files `finish` would merge."""
         live = self._catch_up()
-        return sum(unfinished(files, self._limits) for files in _by_partition(live, self._table))
+        return sum(unfinished(files, self._limits) for files in _by_partition(live, self._layout))
 
     def finish(self) -> None:
         """Merges what isn't done into as few files as may be, however few there are. Raises as `step`."""
@@ -93,7 +93,7 @@ class TableMerger:
 
     def _all_merges(self) -> list[Merge]:
         live = self._catch_up()
-        return [merge for files in _by_partition(live, self._table) for merge in merge_all(files, self._limits)]
+        return [merge for files in _by_partition(live, self._layout) for merge in merge_all(files, self._limits)]
 
     def _catch_up(self) -> LiveFiles:
         live = self._live
@@ -111,7 +111,7 @@ class TableMerger:
         inputs = [Input(self._path / unquote(add["path"]), is_ordered(add)) for add in replaced]
         self._live = None  # what it says may be what is wrong, where something is
         made = merge_files(
-            inputs, self._path / output, live.columns, self._table.order_by, scratch=self._scratch, stop=self._stop
+            inputs, self._path / output, live.columns, self._layout.order_by, scratch=self._scratch, stop=self._stop
         )
         if made.rows != sum(rows_of(add) or 0 for add in replaced):
             files_of(self._path).remove(self._path / output)
@@ -139,25 +139,24 @@ class _Delta:
         live.catch_up()
         if any(each["path"] not in live.added for each in removed):
             raise Overtaken(f"another writer has replaced files of {live.table} that were being merged")
-        module = delta_class(self._jvm, "actions.Action$").__getattr__("MODULE$")
         nothing = self._transactions.log.nothing
-        actions = nothing.appended(module.fromJson(json.dumps({"add": added})))
+        actions = nothing.appended(action_of(self._jvm, json.dumps({"add": added})))
         for each in removed:
-            actions = actions.appended(module.fromJson(json.dumps({"remove": each})))
+            actions = actions.appended(action_of(self._jvm, json.dumps({"remove": each})))
         operation = delta_class(self._jvm, "DeltaOperations$Optimize")(
             nothing, nothing, True, self._transactions.log.none, False
         )
         transaction.commit(actions, operation)
 
 
-def _by_partition(live: LiveFiles, table: LakeTable) -> list[list[TableFile]]:
+def _by_partition(live: LiveFiles, layout: Layout) -> list[list[TableFile]]:
     """The files that may be merged with one another. What waits in `scheduled` (no partition) is its writer's."""
-    column = table.partition_by
+    column = layout.partition_by
     found: list[tuple[str, TableFile]] = []
     for path, add in live.added.items():
         value = "" if column is None else (add.get("partitionValues") or {}).get(column)
         if value is not None and may_be_merged(add) and rows_of(add) is not None:
-            order = order_of(add, table.time_column)
+            order = order_of(add, layout.time_column)
             found.append((value, TableFile(path, int(add["size"]), tier_of(add), order)))
     found.sort(key=lambda each: each[0])
     return [[file for _, file in group] for _, group in groupby(found, key=lambda each: each[0])]

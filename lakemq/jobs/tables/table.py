@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -25,7 +26,7 @@ PROPERTIES = {
     _FILE_RETENTION: "interval 1 days",
 }
 
-_ARROW = {
+ARROW = {
     "string": pa.string(),
     "int": pa.int32(),
     "bigint": pa.int64(),
@@ -36,6 +37,16 @@ _ARROW = {
     "map<string,string>": pa.map_(pa.string(), pa.string()),
 }
 """Spark's types as Arrow's."""
+
+
+class Layout(NamedTuple):
+    """Where a table is and how its files are laid out. `order_by`: the order of the rows in a merged file.
+    `time_column`, which has statistics, says which files are older."""
+
+    path: Path
+    order_by: tuple[str, ...]
+    time_column: str
+    partition_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -65,10 +76,14 @@ class LakeTable:
     def path(self, lake: Path) -> Path:
         return lake.absolute() / self.name
 
+    def layout(self, lake: Path) -> Layout:
+        """Of the table in that lake."""
+        return Layout(self.path(lake), self.order_by, self.time_column, self.partition_by)
+
     @property
     def schema(self) -> pa.Schema:
         """Its columns in Arrow."""
-        return pa.schema([(name, _ARROW[kind]) for name, kind in self.columns.items()])
+        return pa.schema([(name, ARROW[kind]) for name, kind in self.columns.items()])
 
     def create(self, session: SparkSession, lake: Path) -> None:
         """Makes the table where there is none; adds the columns that an older one lacks, and has its log kept as

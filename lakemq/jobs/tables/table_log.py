@@ -21,6 +21,11 @@ def delta_class(jvm: Any, name: str) -> Any:
     return java_class(jvm, f"{_DELTA}.{name}")
 
 
+def action_of(jvm: Any, text: str) -> Any:
+    """The action of Delta's that this JSON describes."""
+    return delta_class(jvm, "actions.Action$").__getattr__("MODULE$").fromJson(text)
+
+
 class TableLog:
     """Of the table at `path`."""
 

@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.tables.new_file import NewFile
+from lakemq.jobs.tables.table import ARROW
 from lakemq.jobs.tables.topic_rows import decoding, in_arrow
 from lakemq.jobs.tables.topic_table import STATISTICS
 from lakemq.model.avro_decode import DEFAULTS_CHARACTERS_MAX
 from lakemq.model.row_room import room_of
 from lakemq.model.schema import SchemaVersion, parse_schema
 from lakemq.model.schema_kinds import AVRO
+from lakemq.model.topic_columns import SOURCES, TYPES
 from lakemq.model.topic_step import Range
 from lakemq.objects.path import opened
 
@@ -30,22 +32,8 @@ _DECODED_BYTES = 64 * 1024 * 1024
 HERE_BYTES_MAX = 256 * 1024
 """Files of so many bytes together are read in this process: to plan tasks takes longer."""
 _RESULT = pa.schema([("topic", pa.string()), ("action", pa.string()), ("error", pa.string())])
-_TIME = pa.timestamp("us", tz="UTC")
-_SOURCES: dict[str, tuple[str, pa.DataType]] = {
-    "_message_id": ("message_id", pa.string()),
-    "_broker": ("broker", pa.string()),
-    "_position": ("position", pa.int64()),
-    "_queue_id": ("queue_id", pa.int32()),
-    "_offset": ("queue_offset", pa.int64()),
-    "_time": ("store_time", _TIME),
-    "_born_time": ("born_time", _TIME),
-    "_tag": ("tag", pa.string()),
-    "_keys": ("keys", pa.list_(pa.string())),
-    "_ordering_key": ("ordering_key", pa.string()),
-    "_properties": ("properties", pa.map_(pa.string(), pa.string())),
-    "_body": ("body", pa.binary()),
-}
-_NAMES = ("topic", *(source for source, _ in _SOURCES.values()))
+_KINDS = {name: ARROW[kind] for name, kind in TYPES.items()}
+_NAMES = ("topic", *SOURCES.values())
 
 
 class TopicFile(NamedTuple):
@@ -79,8 +67,7 @@ class TopicFile(NamedTuple):
     def _schema(self) -> pa.Schema:
         current = self.versions[-1]
         fields = in_arrow(parse_schema(current.type, current.text).columns)
-        said = [*fields, *((name, kind) for name, (_, kind) in _SOURCES.items())]
-        return pa.schema([*said, ("_error", pa.string()), ("_schema_version", pa.int32())])
+        return pa.schema([*fields, *_KINDS.items()])
 
     def _parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The batch in parts of which none takes much memory once it is decoded, but for one row that does so alone."""
@@ -155,10 +142,11 @@ class TopicFile(NamedTuple):
 def _renamed(batch: pa.RecordBatch, there: set[str]) -> pa.RecordBatch:
     """With the columns' names and types as a topic's table has them; one that an older file lacks is null."""
     columns: list[Any] = []
-    for source, kind in _SOURCES.values():
+    for name, source in SOURCES.items():
+        kind = _KINDS[name]
         column = batch.column(source) if source in there else pa.nulls(batch.num_rows, kind)
         columns.append(column if column.type.equals(kind) else column.cast(kind))
-    return pa.RecordBatch.from_arrays(columns, names=list(_SOURCES))
+    return pa.RecordBatch.from_arrays(columns, names=list(SOURCES))
 
 
 class Written(NamedTuple):

@@ -17,8 +17,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.tables.table import PROPERTIES
+from lakemq.jobs.tables.table import PROPERTIES, Layout
 from lakemq.model.column_type import ColumnType, in_sql, quoted
+from lakemq.model.topic_columns import TYPES
 from lakemq.model.topic_table import PREFIX, new_fields, table_name
 from lakemq.objects.path import delta_options
 from lakemq.storage.lake.delta_log import OF_TOPIC, is_table, tables_of
@@ -28,23 +29,8 @@ from lakemq.storage.lake.progress import read_identifiers
 TOPIC, LIFE = "lakemq.topic", "lakemq.life"
 """Properties of the table: of which topic it is, and what its identifiers begin with."""
 
-METADATA = {
-    "_message_id": "string",
-    "_broker": "string",
-    "_position": "bigint",
-    "_queue_id": "int",
-    "_offset": "bigint",
-    "_time": "timestamp",
-    "_born_time": "timestamp",
-    "_tag": "string",
-    "_keys": "array<string>",
-    "_ordering_key": "string",
-    "_properties": "map<string,string>",
-    "_body": "binary",
-    "_error": "string",
-    "_schema_version": "int",
-}
 STATISTICS = ("_time", "_broker", "_position", "_queue_id", "_offset")
+_CLUSTERED_BY = "_time"
 _LIFE_DIGITS = 12
 
 
@@ -75,6 +61,11 @@ class Held(NamedTuple):
     version: int
     positions: Mapping[str, int]
     logs: Mapping[str, LogMark]
+
+
+def layout_of_topic_table(path: Path) -> Layout:
+    """Of the one at that path."""
+    return Layout(path, (_CLUSTERED_BY,), _CLUSTERED_BY)
 
 
 def find_topic_table(lake: Path, topic: str) -> TopicTable | None:
@@ -118,11 +109,12 @@ def make_topic_table(session: SparkSession, lake: Path, topic: str, columns: Col
 def _begin(session: SparkSession, path: Path, topic: str, columns: ColumnType, *, anew: bool) -> None:
     if anew and _at(path) is None:
         return
-    kinds = {each.name: in_sql(each.type) for each in columns.fields} | METADATA
+    kinds = {each.name: in_sql(each.type) for each in columns.fields} | TYPES
     listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in kinds.items())
     life = uuid.uuid4().hex[:_LIFE_DIGITS]
     own = {"delta.dataSkippingStatsColumns": ",".join(STATISTICS), TOPIC: topic, LIFE: life}
     properties = ", ".join(f"'{key}' = '{value}'" for key, value in (PROPERTIES | own).items())
+    layout = f"CLUSTER BY ({_CLUSTERED_BY}) TBLPROPERTIES ({properties})"
     # One commit takes the rows away, and changes columns and life: a kill leaves both as they were, or neither.
     made = "REPLACE" if anew else "CREATE"
-    session.sql(f"{made} TABLE delta.`{path}` ({listed}) USING delta CLUSTER BY (_time) TBLPROPERTIES ({properties})")
+    session.sql(f"{made} TABLE delta.`{path}` ({listed}) USING delta {layout}")

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.errors import LakeOutOfStep
 from lakemq.jobs.tables.delta_transactions import DeltaTransactions
 from lakemq.jobs.tables.driver import Driver
+from lakemq.jobs.tables.table_log import action_of
 from lakemq.jobs.tables.topic_table import LIFE, Held, TopicTable
 from lakemq.storage.lake.log_marks import LogMark, log_identifier
 
@@ -20,7 +21,6 @@ class TopicWriter:
     def __init__(self, session: SparkSession, table: TopicTable, driver: Driver) -> None:
         self._table = table
         self._jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
-        self._delta = self._jvm.org.apache.spark.sql.delta
         self._transactions = DeltaTransactions(session, table.path, driver)
 
     def append(self, action: str | None, ends: Mapping[str, int], logs: Mapping[str, str], known: Held) -> Held:
@@ -42,16 +42,9 @@ class TopicWriter:
         said = {self._table.identifier(broker): end for broker, end in ends.items()}
         new = {broker: logs[broker] for broker in ends if logs.get(broker) and broker not in held.logs}
         said |= {log_identifier(broker, log_id): 1 for broker, log_id in new.items()}
-        actions, none = self._transactions.log.nothing, self._transactions.log.none
+        actions = self._transactions.log.nothing
         if action is not None:
-            actions = actions.appended(self._action(action))
-        for name, value in said.items():
-            transaction.readTxn().append(name)  # so that it fails when another moves that
-            actions = actions.appended(self._delta.actions.SetTransaction(name, value, none))
-        mode = self._jvm.org.apache.spark.sql.streaming.OutputMode.Append()
-        version = transaction.commit(actions, self._delta.DeltaOperations.StreamingUpdate(mode, "lakemq", 0, none))
+            actions = actions.appended(action_of(self._jvm, action))
+        version = self._transactions.append(transaction, actions, said)
         marks = {broker: LogMark(1, log_id) for broker, log_id in new.items()}
-        return Held(int(version), {**held.positions, **ends}, {**held.logs, **marks})
-
-    def _action(self, text: str) -> Any:
-        return getattr(self._delta.actions, "Action$").__getattr__("MODULE$").fromJson(text)
+        return Held(version, {**held.positions, **ends}, {**held.logs, **marks})

@@ -256,16 +256,29 @@ def _open(path: Path) -> pq.ParquetFile:
 
 def _common(schemas: Sequence[pa.Schema], columns: Sequence[str]) -> pa.Schema:
     """The columns that some of the files have, in the table's order."""
-    found: dict[str, pa.Field] = {}
+    found: dict[str, list[pa.DataType]] = {}
     for schema in schemas:
         for field in schema:
-            found.setdefault(field.name, pa.field(field.name, _zoned(field.type)))
-    return pa.schema([found[name] for name in columns if name in found])
+            found.setdefault(field.name, []).append(field.type)
+    return pa.schema([(name, _united(found[name])) for name in columns if name in found])
 
 
-def _zoned(kind: pa.DataType) -> pa.DataType:
-    """Of a file's type the table's: Spark's first form of a time doesn't say that it is UTC."""
-    return pa.timestamp("us", tz="UTC") if pa.types.is_timestamp(kind) else kind
+def _united(kinds: Sequence[pa.DataType]) -> pa.DataType:
+    """Of a column's types in files the table's, with all fields that a struct has in any of them: an older file lacks
+    some. Spark's first form of a time doesn't say that it is UTC."""
+    kind = kinds[0]
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", tz="UTC")
+    if pa.types.is_struct(kind):
+        found: dict[str, list[pa.DataType]] = {}
+        for each in (field for struct in kinds for field in struct.fields):
+            found.setdefault(each.name, []).append(each.type)
+        return pa.struct([(name, _united(of)) for name, of in found.items()])
+    if pa.types.is_list(kind):
+        return pa.list_(_united([each.value_type for each in kinds]))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _united([each.item_type for each in kinds]))
+    return kind
 
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -71,7 +71,9 @@ def test_what_spark_wrote_and_optimized_is_answered_as_the_log_answered_it(spark
 
 
 def _merge(spark: SparkSession, lake: Path, table: LakeTable) -> None:
-    merger = TableMerger(spark, table, lake, limits_of(Lake()), lambda: False, Driver(spark, Lake(dir=lake)))
+    merger = TableMerger(
+        spark, table.layout(lake), lake, limits_of(Lake()), lambda: False, Driver(spark, Lake(dir=lake))
+    )
     assert merger.unfinished() > 1
     merger.finish()
     assert merger.unfinished() == 1

@@ -149,7 +149,9 @@ def test_who_stood_still_at_the_commit_of_a_merge_does_not_commit(
             file.write(pa.RecordBatch.from_pylist([{"broker": "broker-a"}], schema=MESSAGE_INDEX.schema))
             writer.append([file.close()], {"broker-a": epoch}, epoch)
     files = DeltaTable(str(path)).file_uris()
-    merger = TableMerger(scene.spark, MESSAGE_INDEX, scene.lake, Limits(2, 1 << 30), lambda: False, scene.first)
+    merger = TableMerger(
+        scene.spark, MESSAGE_INDEX.layout(scene.lake), scene.lake, Limits(2, 1 << 30), lambda: False, scene.first
+    )
     pause_at_commit(monkeypatch, scene.taken)
     with pytest.raises(Exception, match="MetadataChanged"):
         merger.step()

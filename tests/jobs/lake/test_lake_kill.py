@@ -29,11 +29,14 @@ from lakemq.jobs.maintenance import requests
 from lakemq.jobs.maintenance.runs import read_runs
 from lakemq.jobs.tables.driver import PROPERTY
 from lakemq.jobs.tables.tables import TABLES
-from lakemq.storage.lake.delta_log import entries_of, entry_of
+from lakemq.model.topic_table import table_name
+from lakemq.storage.lake.delta_log import entries_of, entry_of, is_table
 from lakemq.testing import start_gateway
+from tests.gateway.http_client import connect, put_topic
 from tests.jobs.conftest import produce_to
 from tests.jobs.lake.test_lake_routing import ask
 from tests.jobs.lake_checks import WAIT_S_MAX, check_once_in_each_table, rows_of, wait_until_compacted
+from tests.jobs.order_schema import ORDER
 from tests.quick_spark import QUICK_SPARK
 
 KILLS = int(os.environ.get("LAKEMQ_TEST_KILLS", "1"))
@@ -178,11 +181,19 @@ def take(table: Path, scratch: Path) -> bool:
     return True
 
 
+def own_rows(lake: Path) -> int:
+    """How many rows topic a's own table has."""
+    return len(rows_of(lake, table_name("a"), ["_position"])) if is_table(lake / table_name("a")) else 0
+
+
 @pytest.mark.timeout(400 * (KILLS + 2))
 def test_a_driver_killed_at_any_instant_leaves_each_row_once(tmp_path: Path) -> None:
     rng = random.Random(SEED)
     lake, log = tmp_path / "lake", tmp_path / "jobs.log"
     with start_gateway(tmp_path / "log", **ALONE) as gateway:
+        with connect(gateway) as http:
+            put_topic(http, "a", 4)
+        ask(gateway.url, "PUT", "/v1/topics/a/schema", {"schema": ORDER, "table": True})
         flow, routed = Messages(gateway.url, SEED), Routed(gateway.url, SEED)
         for _ in range(KILLS):
             flow.go_on()
@@ -209,11 +220,16 @@ def test_a_driver_killed_at_any_instant_leaves_each_row_once(tmp_path: Path) -> 
             while requests.waiting(lake):  # what the killed ones had begun, too
                 assert process.poll() is None, log.read_text(encoding="utf-8")
                 threading.Event().wait(0.1)
+            of_a = sorted((each[4],) for each in flow.produced if each[1] == "a")
+            while own_rows(lake) < len(of_a):
+                assert process.poll() is None, log.read_text(encoding="utf-8")
+                threading.Event().wait(0.5)
             be_replaced(lake, gateway.url)
             assert process.wait(WAIT_S_MAX) == REPLACED, log.read_text(encoding="utf-8")
             assert "another driver has taken" in log.read_text(encoding="utf-8")
     note = f"(LAKEMQ_TEST_SEED={SEED})"
     check_once_in_each_table(lake, flow.produced, note)
+    assert rows_of(lake, table_name("a"), ["_position"]) == of_a, note
     ended = [(run.job, run.result, run.error, run.detail) for run in read_runs(lake)]
     assert {(job, result) for job, result, *_ in ended} == {(job, "done") for job in BEFORE + AFTER}, f"{ended} {note}"
     assert rows_of(lake, "scheduled", ["message_id", "state"]) == sorted(routed.scheduled.items()), note

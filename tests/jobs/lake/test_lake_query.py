@@ -233,7 +233,7 @@ def keep_table(spark: SparkSession, lake: Path) -> None:
     wanted = {"a": (SchemaVersion(1, "json", '{"type":"object","properties":{"id":{"type":"integer"}}}', 0),)}
     progress = read_progress(MESSAGES.path(lake))
     driver = Driver(spark, Lake(dir=lake))
-    kept = TopicTablesKept(spark, lake, driver, lambda: wanted, lambda: progress, lambda: None)
+    kept = TopicTablesKept(spark, lake, driver, lambda: wanted, lambda: progress, lambda: None, lambda table: None)
     while kept.round():
         pass
 

@@ -61,7 +61,12 @@ def merger_of(
     stop: Callable[[], bool] = lambda: False,
 ) -> TableMerger:
     return TableMerger(
-        spark, table, lake, limits_of(Lake(dir=lake, merge_files=files)), stop, Driver(spark, Lake(dir=lake))
+        spark,
+        table.layout(lake),
+        lake,
+        limits_of(Lake(dir=lake, merge_files=files)),
+        stop,
+        Driver(spark, Lake(dir=lake)),
     )
 
 
@@ -253,7 +258,9 @@ def test_no_file_gets_larger_than_the_setting_says(spark: SparkSession, scene: S
     with connect(scene.gateway) as http:
         put_files(scene, spark, 5, lambda: produce(http, "large", b64encode(os.urandom(300_000)).decode()))
     limits = limits_of(Lake(merge_files=2, file_bytes_max=MIB))
-    merger = TableMerger(spark, MESSAGES, scene.lake, limits, lambda: False, Driver(spark, scene.settings.lake))
+    merger = TableMerger(
+        spark, MESSAGES.layout(scene.lake), scene.lake, limits, lambda: False, Driver(spark, scene.settings.lake)
+    )
     while merger.step():
         pass
     merger.finish()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import LakeOutOfStep
+from lakemq.jobs.lake import topic_merging, topic_tables_kept
 from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.lake.topic_tables_kept import TopicTablesKept
 from lakemq.jobs.maintenance.runner import Runner
@@ -26,31 +27,27 @@ from lakemq.jobs.sql.live import LiveViews
 from lakemq.jobs.tables import topic_file, topic_rows
 from lakemq.jobs.tables.delta_writer import forget_cached_logs
 from lakemq.jobs.tables.driver import Driver
+from lakemq.jobs.tables.merged_add import tier_of
+from lakemq.jobs.tables.merger import TableMerger
 from lakemq.jobs.tables.tables import MESSAGES
-from lakemq.jobs.tables.topic_table import LIFE, find_topic_table, make_topic_table
+from lakemq.jobs.tables.topic_table import LIFE, find_topic_table, layout_of_topic_table, make_topic_table
 from lakemq.jobs.tables.topic_writer import TopicWriter
 from lakemq.model import topic_step
+from lakemq.model.merging import Limits
 from lakemq.model.row_room import room_of
 from lakemq.model.schema import SchemaVersion, parse_schema
+from lakemq.model.topic_columns import SOURCES, TYPES
 from lakemq.model.topic_table import table_name
 from lakemq.settings import Lake, Maintenance, Settings
+from lakemq.storage.lake.live_files import LiveFiles
 from lakemq.storage.lake.progress import read_progress
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import connect, put_topic
 from tests.jobs.conftest import produce_to
 from tests.jobs.lake_checks import wait_until_compacted
+from tests.jobs.order_schema import ORDER
 from tests.jobs.streams import LakeRun
 
-ORDER: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "integer"},
-        "total": {"type": "number", "multipleOf": 0.01},
-        "at": {"type": "string", "format": "date-time"},
-        "lines": {"type": "array", "items": {"type": "object", "properties": {"sku": {"type": "string"}}}},
-    },
-    "required": ["id"],
-}
 PAID = {**ORDER, "properties": {**ORDER["properties"], "paid": {"type": "boolean"}}}
 PAID["properties"] |= {
     "lines": {"type": "array", "items": {"properties": {"sku": {"type": "string"}, "count": {"type": "integer"}}}}
@@ -98,7 +95,8 @@ class Scene:
         forget_cached_logs(self.spark)
         driver = Driver(self.spark, self.settings.lake)
         progress = lambda: read_progress(MESSAGES.path(self.lake))  # noqa: E731
-        return TopicTablesKept(self.spark, self.lake, driver, self.views.kept_topics, progress, self.views.tables_made)
+        wanted, made = self.views.kept_topics, self.views.tables_made
+        return TopicTablesKept(self.spark, self.lake, driver, wanted, progress, made, lambda table: None)
 
     def keep(self) -> int:
         """Rounds until nothing is left to do; how many."""
@@ -159,6 +157,10 @@ def test_history_and_what_comes_are_rows_once_across_restarts(scene: Scene, monk
     assert [(row.id, str(row.total)) for row in found] == [(1, "0.10"), (2, "None")]
     live = scene.spark.sql(f"SELECT id, total, _time FROM topics.`{topic}` WHERE _error IS NULL ORDER BY id").collect()
     assert live == found
+
+
+def test_its_own_columns_are_of_the_types_that_messages_has() -> None:
+    assert {name: TYPES[name] for name in SOURCES} == {name: MESSAGES.columns[each] for name, each in SOURCES.items()}
 
 
 def test_a_commit_that_somebody_else_made_first_is_not_made_again(scene: Scene) -> None:
@@ -310,6 +312,101 @@ def test_what_is_erased_or_past_its_retention_is_gone_from_it(scene: Scene) -> N
     assert scene.rows(topic, "id") == []
 
 
+def test_as_it_is_kept_its_files_stay_few_and_older_versions_are_what_they_were(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_tables_kept, "PAUSE_S", 0.05)
+    monkeypatch.setattr(topic_merging, "PAUSE_S", 0.0)
+    settings, topic = scene.settings, scene.new_topic()
+    scene.query.stop()
+    scene.settings = settings.model_copy(update={"lake": settings.lake.model_copy(update={"merge_files": 3})})
+    scene.put_schema(topic, ORDER, table=True)
+    scene.query = scene.start(scene.views)
+    held: dict[int, list[Any]] = {}
+    try:
+        for number in range(7):  # a file each: of every three one is made, and of that and others none yet
+            scene.produce(topic, {"id": number})
+            scene.compact()
+            wait_for(lambda: len(rows_or_none(scene, topic)) == number + 1, "the table is not kept")  # noqa: B023
+            found = find_topic_table(scene.lake, topic)
+            assert found is not None
+            held[DeltaTable(str(found.path)).version()] = [(at,) for at in range(number + 1)]
+        path = scene.lake / table_name(topic)
+        wait_for(lambda: len(LiveFiles(path).added) < 6, "its files are not merged")
+    finally:
+        scene.query.stop()
+        scene.settings = settings
+        scene.query = scene.start()
+    live = LiveFiles(path)
+    assert max(tier_of(add) for add in live.added.values()) > 0
+    assert not any(add["dataChange"] for add in merged_in(path))
+    assert scene.rows(topic, "id") == [(number,) for number in range(7)]
+    for version, rows in held.items():
+        table = DeltaTable(str(path), version=version).to_pyarrow_table(columns=["_position", "id"])
+        assert [(each,) for each in table.sort_by("_position")["id"].to_pylist()] == rows
+
+
+def merged_in(table: Path) -> list[dict[str, Any]]:
+    """What its log says of files that merges have made."""
+    entries = (table / "_delta_log").glob("*.json")
+    actions = [json.loads(line) for entry in entries for line in entry.read_text().splitlines()]
+    found = [each["add"] for each in actions if "add" in each and tier_of(each["add"])]
+    assert found
+    return found
+
+
+def test_a_merge_of_its_files_is_killed_or_meets_an_append_a_new_schema_and_an_erasure(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = scene.new_topic()
+
+    def come(row: dict[str, Any]) -> None:
+        scene.produce(topic, row)
+        scene.compact()
+        scene.keep()
+
+    scene.put_schema(topic, ORDER, table=True)
+    come({"id": 1, "name": "Ann", "lines": [{"sku": "a"}]})
+    scene.put_schema(topic, PAID)
+    come({"id": 2, "paid": True, "lines": [{"sku": "b", "count": 2}]})
+    path = scene.lake / table_name(topic)
+    later = [{"id": 3}]
+
+    def stop() -> bool:
+        while later:
+            come(later.pop())  # while the merge is made
+        return False
+
+    driver, layout = Driver(scene.spark, scene.settings.lake), layout_of_topic_table(path)
+    merger = TableMerger(scene.spark, layout, scene.lake, Limits(2, 1 << 30), stop, driver)
+    before = set(LiveFiles(path).added)
+    with monkeypatch.context() as patched:
+        patched.setattr("lakemq.jobs.tables.merger._Delta.commit", _killed)
+        with pytest.raises(OSError, match="killed"):
+            merger.step()
+    assert before < set(LiveFiles(path).added), "the append beside it"
+    later.append({"id": 4})
+    assert merger.step()
+    assert len(LiveFiles(path).added) == 2
+    rows = [(1, None, 1), (2, True, 2), (3, None, 2), (4, None, 2)]
+    assert scene.rows(topic, "id", "paid", "_schema_version") == rows
+    lines = [[{"sku": "a", "count": None}], [{"sku": "b", "count": 2}], None, None]
+    assert [each for (each,) in scene.rows(topic, "lines")] == lines
+    found = scene.spark.sql(f"SELECT id, paid, _schema_version FROM {table_name(topic)} ORDER BY _position").collect()
+    assert [tuple(row) for row in found] == rows
+    scene.run("erase", {"where": f"topic = '{topic}' AND body_text(body) LIKE '%Ann%'"})
+    assert scene.rows(topic, "id", "paid", "_schema_version") == rows[1:]
+    named = {Path(each).name for each in DeltaTable(str(path)).file_uris()}
+    assert not any(b"Ann" in each.read_bytes() for each in path.glob("*.parquet") if each.name in named)
+    come({"id": 5})
+    assert merger.step()
+    assert [row[0] for row in scene.rows(topic, "id")] == [2, 3, 4, 5]
+
+
+def _killed(*_: object) -> None:
+    raise OSError("killed")
+
+
 def test_a_topic_that_no_longer_has_a_table_keeps_what_is_there(scene: Scene) -> None:
     topic = scene.new_topic()
     scene.put_schema(topic, ORDER, table=True)
@@ -350,13 +447,17 @@ def test_a_table_that_cant_be_kept_stops_no_other_and_what_is_torn_is_written_ag
     last = max((scene.lake / table_name(sound) / "_delta_log").glob("*.json"))
     last.write_bytes(last.read_bytes()[:100])
     scene.query = scene.start(scene.views)  # which keeps the tables by itself
+    wait_for(lambda: all(rows_or_none(scene, topic) == [(1,)] for topic in (others, sound)), "the tables are not kept")
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
     give_up = time.monotonic() + 300
-    while any(_rows_or_none(scene, topic) != [(1,)] for topic in (others, sound)):
-        assert time.monotonic() < give_up, "the tables are not kept"
+    while not condition():
+        assert time.monotonic() < give_up, what
         time.sleep(0.2)
 
 
-def _rows_or_none(scene: Scene, topic: str) -> list[tuple[Any, ...]]:
+def rows_or_none(scene: Scene, topic: str) -> list[tuple[Any, ...]]:
     try:
         return scene.rows(topic, "id") if find_topic_table(scene.lake, topic) is not None else []
     except DeltaError:

@@ -28,19 +28,9 @@ from tests.gateway.http_client import connect, put_topic
 from tests.jobs.conftest import produce_to
 from tests.jobs.empty_lake import put_tables
 from tests.jobs.lake_checks import wait_until_compacted
+from tests.jobs.order_schema import ORDER
 from tests.jobs.streams import LakeRun, begun
 
-ORDER: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "integer"},
-        "total": {"type": "number", "multipleOf": 0.01},
-        "at": {"type": "string", "format": "date-time"},
-        "lines": {"type": "array", "items": {"type": "object", "properties": {"sku": {"type": "string"}}}},
-        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
-    },
-    "required": ["id"],
-}
 WIDER: dict[str, Any] = {**ORDER, "properties": {**ORDER["properties"], "paid": {"type": "boolean"}}}
 
 

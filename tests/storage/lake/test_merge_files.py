@@ -109,6 +109,28 @@ def test_a_column_that_older_files_lack_is_null_there_and_one_that_none_has_is_l
     assert [each["keys"] for each in pq.read_table(output).to_pylist()] == [["k"], None]
 
 
+def test_a_field_that_a_struct_lacks_in_older_files_is_null_there(tmp_path: Path) -> None:
+    """As where a topic's schema got a field within its columns, which Spark may have written again."""
+    old = pa.struct([("at", pa.timestamp("us"))])
+    new = pa.struct([("count", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))])
+    for name, kind, value in (("a", old, {"at": BEGIN}), ("b", new, {"at": BEGIN, "count": 2})):
+        row = {"topic": name, "store_time": BEGIN, "one": value, "many": [value, None], "named": [("k", value)]}
+        columns = [SCHEMA.field("topic"), SCHEMA.field("store_time"), ("one", kind), ("many", pa.list_(kind))]
+        schema = pa.schema([*columns, ("named", pa.map_(pa.string(), kind))])
+        pq.write_table(pa.Table.from_pylist([row], schema), tmp_path / f"{name}.parquet")
+    inputs = [Input(tmp_path / f"{name}.parquet", ordered=False) for name in "ab"]
+    output = tmp_path / "out.parquet"
+    columns = ("topic", "store_time", "one", "many", "named")
+    for order in (inputs, inputs[::-1]):
+        merge_files(order, output, columns, ORDER, scratch=tmp_path, stop=lambda: False)
+        lacking, whole = {"at": BEGIN, "count": None}, {"at": BEGIN, "count": 2}
+        merged = pq.read_table(output).to_pylist()
+        assert [each["one"] for each in merged] == [lacking, whole]
+        assert [each["many"] for each in merged] == [[lacking, None], [whole, None]]
+        assert [dict(each["named"]) for each in merged] == [{"k": lacking}, {"k": whole}]
+        output.unlink()
+
+
 def test_the_first_form_of_sparks_times_becomes_the_present_one(tmp_path: Path) -> None:
     rows = [{"topic": "a", "store_time": datetime(year, 1, 1, tzinfo=UTC)} for year in (1970, 2026, 9000)]
     table = pa.Table.from_pylist(rows, pa.schema([SCHEMA.field("topic"), SCHEMA.field("store_time")]))
