@@ -218,6 +218,34 @@ def test_an_open_transaction_is_ended_by_its_half_once(http: httpx.Client, topic
     assert end(http, "nothing", "commit").status_code in (400, 404)
 
 
+@pytest.fixture(scope="module")
+def at_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """A gateway that carries out a commit or rollback at once."""
+    with start_gateway(tmp_path_factory.mktemp("at_once")) as gateway:
+        yield gateway
+
+
+@pytest.mark.parametrize(("resolution", "other"), [("rollback", "commit"), ("commit", "rollback")])
+def test_the_same_resolution_of_a_half_is_taken_again_after_it_took_effect(
+    at_once: GatewayProcess, topic: str, resolution: str, other: str
+) -> None:
+    """Regression: the second was 404, so a client could not ask again where an answer was lost."""
+    with connect(at_once) as http:
+        put_topic(http, topic)
+        half = half_id(begin(http, topic, "x")[0])
+        for _ in range(2):
+            response = end(http, half, resolution)
+            assert (response.status_code, response.json()) == (200, {"half_id": half, "resolution": resolution})
+            assert listed(http, "/v1/transactions", "transactions", topic=topic) == []
+        assert is_problem(end(http, half, other), 409, "transaction_resolved")
+        assert is_problem(end(http, half, resolution, "other"), 400, "invalid_request")
+        with connect(at_once) as admin:
+            token = make_user(admin, f"{topic}-group-only", allow("Group:pg", "Pub"))
+        with ask_as(at_once, token) as user:
+            assert is_problem(end(user, half, resolution), 403, "forbidden")
+        assert is_problem(end(http, f"{half}0000", resolution), 404, "transaction_not_found")
+
+
 def test_who_may_not_send_as_the_producer_ends_no_transaction(
     waits: GatewayProcess, http: httpx.Client, topic: str
 ) -> None:
