@@ -99,6 +99,15 @@ def test_a_key_finds_what_is_there_and_what_waits_in_one_topic_or_in_all(run: Ru
     assert run("message", "search", "--broker", shell.url).code == 2
 
 
+def test_a_long_key_of_what_waits_is_compared_whole(shell: Shell) -> None:
+    """Regression: 200 characters of it were compared."""
+    keys = ["w6" * 150 + end for end in "ab"]
+    later = [stored(shell, "why_long_key", key, delay_ms=3_600_000) for key in keys]
+    for key, message_id in zip(keys, later, strict=True):
+        found = lines(shell("message", "search", "--key", key, "--json"))
+        assert [each["message_id"] for each in found] == [message_id]
+
+
 def test_a_retry_that_waits_is_told_of_its_message_which_is_found_once(shell: Shell, gateway: GatewayProcess) -> None:
     message_id = stored(shell, "why_retry", "w4")
     with connect(gateway) as http:

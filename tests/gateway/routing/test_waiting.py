@@ -199,6 +199,25 @@ def test_a_predicate_does_not_fail_by_what_one_may_not_read(
     assert listed(http, "/v1/scheduled", "messages", topic=topic, where=where) == []
 
 
+@pytest.mark.parametrize("count_max", [1, 100])
+def test_a_key_is_compared_whole_with_all_keys_of_what_waits(http: httpx.Client, topic: str, count_max: int) -> None:
+    put_topic(http, topic)
+    long = "k" * 300
+    many = [f"n{number}" for number in range(30)]
+    drafts = [{"body": "x", "keys": keys} for keys in ([long + "a"], [long + "b"], [long[:200]], many, [])]
+    sent = [produce(http, topic, each | {"delay_ms": HOUR_MS})[0]["message_id"] for each in drafts]
+    path = f"/v1/topics/{topic}/transactions?producer_group=pg"
+    begun = http.post(path, json={"messages": drafts}).json()["transactions"]
+    halves = [each["message_id"] for each in begun]
+    for key, wanted in ((long + "a", [0]), (long[:200], [2]), (long, []), ("n29", [3])):
+        asked: dict[str, Any] = {"topic": topic, "key": key, "max": count_max}
+        found = listed(http, "/v1/scheduled", "messages", **asked)
+        assert [each["message_id"] for each in found] == [sent[number] for number in wanted]
+        found = listed(http, "/v1/transactions", "transactions", **asked)
+        assert [each["half_id"] for each in found] == [halves[number] for number in wanted]
+    assert http.get("/v1/scheduled", params={"key": ""}).status_code == 400
+
+
 def end(http: httpx.Client, half: str, resolution: str, group: str = "pg") -> httpx.Response:
     return http.post(f"/v1/producer-groups/{group}/transactions/{half}", json={"resolution": resolution})
 
