@@ -31,7 +31,6 @@ from lakemq.model.errors import (
     Forbidden,
     InvalidRequest,
     LakemqError,
-    OverQuota,
     RequestTimeout,
     Unauthenticated,
 )
@@ -140,12 +139,8 @@ class SqlHandler:
         others = self._connections.enter(asker.name, seat)
         try:
             await self.ask(self._usage.admit, asker, size, request_id_of(scope), others or 0)
-        except OverQuota as error:
-            if error.closes:
-                seat.leave()
-            raise
         except BaseException:
-            if others is not None:  # no broker has said that the user may have it
+            if others is not None:  # not all brokers have said that the user may have it
                 seat.leave()
             raise
 
