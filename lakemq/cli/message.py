@@ -87,7 +87,9 @@ def search(
     with connect_all(context, broker, nameservers) as brokers:
 
         def ask(client: HttpClient) -> Found:
-            return look(client, topic, wanted) if key is None and topic else search_by_key(client, topic, wanted)
+            return (
+                look(client, topic, wanted) if key is None and topic else search_by_key(client, topic, wanted, "TOPIC")
+            )
 
         found = together(ask_each(brokers, ask), wanted)
     _show_found(found, as_json, with_topic=topic is None)
@@ -133,7 +135,8 @@ def why(
 ) -> None:
     """Say why a message was, or was not, delivered to each group.
 
-    It also shows what happened to the message so far. A page of the log is half a second of reading, at most.
+    It also shows what happened to the message so far. A page of the log is half a second of reading, at most. Exit
+    code 1 if there is no such message.
 
     \b
     lakemq message why broker-a.5b1f3c6e0d0a-1.0

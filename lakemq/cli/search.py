@@ -58,10 +58,11 @@ def search(client: HttpClient, topic: str, wanted: SearchQuery) -> Found:
     return Found(found[: wanted.count_max], complete=True)
 
 
-def search_by_key(client: HttpClient, topic: str | None, wanted: SearchQuery) -> Found:
+def search_by_key(client: HttpClient, topic: str | None, wanted: SearchQuery, instead: str) -> Found:
     """Messages with the key, of one topic or of all that the user may list and read; those that wait too, unless the
-    search has a filter or a time."""
-    found = _search_topics(client, wanted) if topic is None else search(client, topic, wanted)
+    search has a filter or a time. `instead`: what names a topic on the command line, for who may not list them. Raises
+    `Forbidden`."""
+    found = _search_topics(client, wanted, instead) if topic is None else search(client, topic, wanted)
     if wanted.key is None or wanted.filters or wanted.begin_ms is not None or wanted.end_ms is not None:
         return found
     waiting = find_waiting(client, topic, wanted.key)
@@ -69,10 +70,10 @@ def search_by_key(client: HttpClient, topic: str | None, wanted: SearchQuery) ->
     return found._replace(waiting=tuple(waiting.found), notes=(*found.notes, *notes))
 
 
-def _search_topics(client: HttpClient, wanted: SearchQuery) -> Found:
+def _search_topics(client: HttpClient, wanted: SearchQuery, instead: str) -> Found:
     messages: list[MessageView] = []
     complete, refused, searched = True, 0, 0
-    for topic in _topics(client):
+    for topic in _topics(client, instead):
         if searched + refused == TOPICS_MAX:
             note = f"the search stopped after {TOPICS_MAX:,} topics, before {topic}: name a topic to search it"
             return Found(messages, complete, notes=(note, *_refused(refused)))
@@ -89,10 +90,14 @@ def _search_topics(client: HttpClient, wanted: SearchQuery) -> Found:
     return Found(messages, complete, notes=_refused(refused))
 
 
-def _topics(client: HttpClient) -> Iterator[str]:
+def _topics(client: HttpClient, instead: str) -> Iterator[str]:
     after: str | None = None
     while True:
-        page = client.topics_page(after)
+        try:
+            page = client.topics_page(after)
+        except Forbidden as error:
+            hint = f"give a topic with {instead}, or ask an administrator for List on Topic:*"
+            raise Forbidden(f"can't list the topics to search: {hint} ({error.detail})") from None
         yield from (each["topic"] for each in page["topics"])
         after = page["next_after"]
         if after is None:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 PAGE = 500
 PAGES_MAX = 20
 """So many pages of each kind are read of one broker, half a second each at most."""
-KEY_CHARACTERS_MAX = 200
-"""The gateway lists no more of a key, and 20 keys of a message."""
 
 
 class Waiting(NamedTuple):
@@ -39,10 +37,10 @@ class AllWaiting(NamedTuple):
 
 def find_waiting(client: HttpClient, topic: str | None, key: str) -> AllWaiting:
     """Those of a topic, or of all topics that the user may see."""
-    later, all_later = _pages(lambda after: client.scheduled(topic, after, PAGE), "messages")
-    halves, all_halves = _pages(lambda after: client.transactions(topic, after, PAGE), "transactions")
-    found = [_scheduled(each) for each in later if each["retry_topic"] is None and _has(each, key)]
-    found += [_half(each) for each in halves if _has(each, key)]
+    later, all_later = _pages(lambda after: client.scheduled(topic, after, PAGE, key), "messages")
+    halves, all_halves = _pages(lambda after: client.transactions(topic, after, PAGE, key), "transactions")
+    found = [_scheduled(each) for each in later if each["retry_topic"] is None]
+    found += [_half(each) for each in halves]
     return AllWaiting(found, all_later and all_halves)
 
 
@@ -65,10 +63,6 @@ def _pages(question: Callable[[Any], dict[str, Any]], name: str) -> tuple[list[d
         if after is None:
             return rows, True
     return rows, False
-
-
-def _has(row: dict[str, Any], key: str) -> bool:
-    return key[:KEY_CHARACTERS_MAX] in row["keys"]
 
 
 def _scheduled(row: dict[str, Any]) -> Waiting:

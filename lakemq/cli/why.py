@@ -14,6 +14,7 @@ from lakemq.cli import shown
 from lakemq.cli.brokers import Named, ask_each
 from lakemq.cli.output import note, stdout, write_line
 from lakemq.cli.search import SearchQuery, search_by_key, together
+from lakemq.model.errors import MessageNotFound
 from lakemq.model.life import Answer, Life, goes_on, life_of, with_page
 from lakemq.model.written import moment
 
@@ -24,14 +25,22 @@ _COLOURS = {"good": shown.HERE, "bad": shown.NOWHERE, "warn": shown.LABEL, "": "
 
 
 def ids_of(brokers: list[Named], topic: str | None, wanted: SearchQuery) -> list[str]:
-    """The ids of messages with a key, those that wait first; says how many they are, and what was not searched."""
-    found = together(ask_each(brokers, lambda client: search_by_key(client, topic, wanted)), wanted)
+    """The ids of messages with a key, those that wait first; says how many they are, and what was not searched. Raises
+    `MessageNotFound` where there is none."""
+    found = together(ask_each(brokers, lambda client: search_by_key(client, topic, wanted, "--topic TOPIC")), wanted)
     ids = [each.message_id for each in (*found.waiting, *found.messages)][: wanted.count_max]
-    note(f"lakemq: {len(ids):,} with the key {shown.plain(wanted.key or '')!r}: {', '.join(ids) or 'none'}")
+    key = shown.plain(wanted.key or "")
+    if ids:
+        note(f"lakemq: {len(ids):,} with the key {key!r}: {', '.join(ids)}")
     if not found.complete:
         note("lakemq: not all of the log was looked at, so there may be older ones")
     for said in found.notes:
         note(f"lakemq: {said}")
+    if not ids:
+        where = "any topic that this user may list and read" if topic is None else f"topic {topic}"
+        at = f" at {len(brokers):,} brokers" if len(brokers) > 1 else ""
+        searched = f"searched its messages in the log and the lake, and what waits{at}"
+        raise MessageNotFound(f"no message of {where} has the key {key!r}: {searched}")
     return ids
 
 

@@ -263,8 +263,8 @@ class Admin:
 
     def end_transaction(self, transaction: OpenTransaction, resolution: Resolution) -> None:
         """Commit or roll back an open transaction in the place of its producer, which takes `Pub` on its producer group
-        and topic. Raises `TransactionResolved` if it has ended the other way, `TransactionNotFound` if it is no longer
-        open, `InvalidRequest` for `UNKNOWN`."""
+        and topic. Again with the same resolution is fine. Raises `TransactionResolved` if it has ended the other way,
+        `TransactionNotFound` if the broker no longer has its half message, `InvalidRequest` for `UNKNOWN`."""
         self._loop.run(self._admin.end_transaction(transaction, resolution))
 
     def resolve_transactions(

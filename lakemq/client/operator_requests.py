@@ -79,14 +79,18 @@ class OperatorRequests(ABC):
         `MessageNotFound`."""
         return self._call(find_routes.HISTORY.at(message_id), None, {"after": after} if after else None)
 
-    def scheduled(self, topic: str | None, after: str | None = None, count_max: int = 100) -> dict[str, Any]:
-        """Scheduled messages of a topic, or of all, that wait, the soonest first; `after`: the `next_after` of the page
-        before."""
-        return self._call(waiting_routes.SCHEDULED.at(), None, _page(count_max, after, topic))
+    def scheduled(
+        self, topic: str | None, after: str | None = None, count_max: int = 100, key: str | None = None
+    ) -> dict[str, Any]:
+        """Scheduled messages of a topic, or of all, that wait, the soonest first; with `key` those that have it.
+        `after`: the `next_after` of the page before."""
+        return self._call(waiting_routes.SCHEDULED.at(), None, _page(count_max, after, topic, key))
 
-    def transactions(self, topic: str | None, after: int | None = None, count_max: int = 100) -> dict[str, Any]:
-        """Open transactions of a topic, or of all, the oldest first; `after` as in `scheduled`."""
-        return self._call(waiting_routes.TRANSACTIONS.at(), None, _page(count_max, after, topic))
+    def transactions(
+        self, topic: str | None, after: int | None = None, count_max: int = 100, key: str | None = None
+    ) -> dict[str, Any]:
+        """Open transactions of a topic, or of all, the oldest first; `after` and `key` as in `scheduled`."""
+        return self._call(waiting_routes.TRANSACTIONS.at(), None, _page(count_max, after, topic, key))
 
     def topics_page(self, after: str | None = None, count_max: int = 500) -> dict[str, Any]:
         """Topics that the user may list, by name; `after`: the `next_after` of the page before."""
@@ -119,6 +123,6 @@ class OperatorRequests(ABC):
         self._call(schema_routes.DELETE_SCHEMA.at(topic), None, params)
 
 
-def _page(count_max: int, after: str | int | None, topic: str | None) -> dict[str, str | int]:
-    said = {"max": count_max, "after": after, "topic": topic}
+def _page(count_max: int, after: str | int | None, topic: str | None, key: str | None) -> dict[str, str | int]:
+    said = {"max": count_max, "after": after, "topic": topic, "key": key}
     return {name: value for name, value in said.items() if value is not None}

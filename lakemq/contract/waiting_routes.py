@@ -7,6 +7,7 @@ from lakemq.contract.route import Answered, Field, Reads, Route
 from lakemq.model.access import Action
 
 MAX = Field("max", "integer", "at most so many", 100)
+_KEY = Field("key", "string", "messages with this key; with any, without")
 _TOPIC = Field("topic", "string", "the topic that they go to; any, without")
 
 SCHEDULED = Route(
@@ -19,6 +20,7 @@ SCHEDULED = Route(
         Field("after", "string", "`next_after` of the page before"),
         MAX,
         Field("where", "string", "a predicate in SQL over the columns of `messages`, as `search` takes it"),
+        _KEY,
     ),
     rights=known(
         "of topics on which one has `Sub`, `Get` or `Pub`; with `where`, which reads bodies, `Sub`; retries by the "
@@ -47,6 +49,7 @@ TRANSACTIONS = Route(
         Field("group", "string", "of that producer group; of any, without"),
         Field("after", "integer", "`next_after` of the page before", -1),
         MAX,
+        _KEY,
     ),
     rights=known("those of producer groups and topics on both of which one has `Pub`; all by `Get` on the cluster"),
 )

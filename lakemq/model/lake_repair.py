@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from typing import NamedTuple
+
+from lakemq.model.topic_table import PREFIX
+
+RUNS = "maintenance_runs"
+STATS = "lake_stats"
 
 WHOEVER = "whichever brokers what is torn was of"
 
@@ -20,6 +26,22 @@ class Undo(NamedTuple):
 
     version: int
     why: str
+
+
+class Source(Enum):
+    """Where the rows of a table come from, and so what can write them again."""
+
+    LOGS = "the brokers' logs"
+    LAKE = "another table of the lake"
+    JOBS = "the jobs' own work"
+    """Nothing writes them again. They are about the jobs, and no message is among them."""
+
+
+def source_of(table: str) -> Source:
+    """By the table's name."""
+    if table in (RUNS, STATS):
+        return Source.JOBS
+    return Source.LAKE if table.startswith(PREFIX) else Source.LOGS
 
 
 def what_to_undo(expected: int, found: Sequence[Found], distrusted: int | None = None) -> Undo | None:

@@ -399,7 +399,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self.seat.leave()
+        self.seat.close()
         rules, peer = self.rules, self._peer
         rules.unsent.remove(self)
         self._end_upload()

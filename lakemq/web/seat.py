@@ -17,14 +17,17 @@ class Counted(Protocol):
 class Seat:
     """A connection's. It is one of nobody's at first."""
 
-    __slots__ = ("of",)
+    __slots__ = ("_closed", "of")
 
     def __init__(self) -> None:
         self.of: Counted | None = None
+        self._closed = False
 
     def move(self, to: Counted) -> None:
-        """It is one of these from now on."""
+        """It is one of these from now on, unless the connection was closed meanwhile."""
         self.leave()
+        if self._closed:
+            return
         to.connections += 1
         self.of = to
 
@@ -33,3 +36,8 @@ class Seat:
         if self.of is not None:
             self.of.connections -= 1
             self.of = None
+
+    def close(self) -> None:
+        """The connection is closed: it is nobody's, for good."""
+        self.leave()
+        self._closed = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ import pytest
 from lakemq.cli import search
 from lakemq.testing import GatewayProcess
 from tests.cli.shell import Run, Shell
+from tests.gateway.access.asking import allow, make_user
 from tests.gateway.http_client import connect, produce
 from tests.gateway.routing.asking import nack, wait_until
 
@@ -97,6 +99,46 @@ def test_a_key_finds_what_is_there_and_what_waits_in_one_topic_or_in_all(run: Ru
     assert told.stderr.startswith(f"lakemq: 3 with the key 'w3': {later}, {open_half}, {there}\n")
     assert "It is delayed: no group gets it before" in shell("message", "why", "--topic", "why_key_a", "--key", "w3")
     assert run("message", "search", "--broker", shell.url).code == 2
+
+
+def test_a_key_that_no_message_has_is_an_error_that_says_what_was_searched(run: Run, shell: Shell) -> None:
+    stored(shell, "why_none", "w7")
+    for where, named in (
+        ([], "any topic that this user may list and read"),
+        (["--topic", "why_none"], "topic why_none"),
+    ):
+        done = run("message", "why", "--key", "w7-none", *where, "--json", "--broker", shell.url)
+        searched = "searched its messages in the log and the lake, and what waits"
+        assert (done.code, done.stdout) == (1, "")
+        assert done.stderr == f"lakemq: no message of {named} has the key 'w7-none': {searched}\n"
+
+
+def test_who_may_not_list_topics_is_told_to_name_one_or_which_right_to_ask_for(
+    run: Run, shell: Shell, gateway: GatewayProcess, tmp_path: Path
+) -> None:
+    message_id = stored(shell, "why_rights", "w8")
+    with connect(gateway) as admin:
+        token = make_user(admin, "why_user", allow("Topic:why_rights", "Sub", "Get"))
+    file = tmp_path / "why.token"
+    file.write_text(token)
+    file.chmod(0o600)
+    as_user = ("--token-file", str(file), "message")
+    for command, option in ((["search", "--key", "w8"], "TOPIC"), (["why", "--key", "w8"], "--topic TOPIC")):
+        done = run(*as_user, *command, "--broker", shell.url)
+        assert (done.code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+        hint = f"give a topic with {option}, or ask an administrator for List on Topic:*"
+        assert f"can't list the topics to search: {hint}" in done.stderr
+    found = run(*as_user, "search", "why_rights", "--key", "w8", "--json", "--broker", shell.url)
+    assert [each["message_id"] for each in lines(found.stdout)] == [message_id]
+
+
+def test_a_long_key_of_what_waits_is_compared_whole(shell: Shell) -> None:
+    """Regression: 200 characters of it were compared."""
+    keys = ["w6" * 150 + end for end in "ab"]
+    later = [stored(shell, "why_long_key", key, delay_ms=3_600_000) for key in keys]
+    for key, message_id in zip(keys, later, strict=True):
+        found = lines(shell("message", "search", "--key", key, "--json"))
+        assert [each["message_id"] for each in found] == [message_id]
 
 
 def test_a_retry_that_waits_is_told_of_its_message_which_is_found_once(shell: Shell, gateway: GatewayProcess) -> None:

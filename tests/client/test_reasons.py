@@ -152,6 +152,47 @@ def test_listeners_of_all_kinds_tell_it(brisk: GatewayProcess, topic: str, group
     asyncio.run(asyncio.wait_for(run(), 120))
 
 
+class OwnError(BaseException):
+    """Not an `Exception`, as those of trio and pytest are."""
+
+
+def test_an_asyncio_listener_fails_on_its_message_only_whatever_it_raises(
+    brisk: GatewayProcess, topic: str, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_topic(brisk.url, topic, 1)
+    put(brisk.url, topic, ["a", "b"])
+
+    async def one(message: MessageView) -> None:
+        raise OwnError(message.text())
+
+    async def many(messages: list[MessageView]) -> None:
+        raise OwnError("all of them")
+
+    options: dict[str, Any] = {
+        "brokers": brisk.url,
+        "consume_from": "first",
+        "max_reconsume_times": 0,
+        "concurrency": 1,
+    }
+
+    async def run() -> None:
+        async with (
+            aio.PushConsumer(f"{group}-one", one, **options) as first,
+            aio.PushConsumer(f"{group}-many", batch_listener=many, **options) as second,
+        ):
+            await first.subscribe(topic)
+            await second.subscribe(topic)
+            of_one = await asyncio.to_thread(letters, brisk.url, f"{group}-one", 2)
+            assert of_one == {text: (f"{__name__}.OwnError", text) for text in ("a", "b")}
+            of_many = await asyncio.to_thread(letters, brisk.url, f"{group}-many", 2)
+            assert set(of_many.values()) == {(f"{__name__}.OwnError", "all of them")}
+
+    asyncio.run(asyncio.wait_for(run(), 120))
+    logged = [each.exc_info[1] for each in caplog.records if each.exc_info and "the listener failed" in each.message]
+    assert logged
+    assert all(isinstance(error, OwnError) for error in logged)
+
+
 def test_who_receives_may_say_why_and_who_says_nothing_ran_out(brisk: GatewayProcess, topic: str, group: str) -> None:
     put(brisk.url, topic, ["x"])
     with SimpleConsumer(group, brokers=brisk.url, max_reconsume_times=1) as consumer:

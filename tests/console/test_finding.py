@@ -145,11 +145,13 @@ def test_a_life_that_is_longer_than_one_look_is_looked_at_further(
 
 def test_a_key_finds_what_waits_too(visitor: Visitor, http: httpx.Client, name: str) -> None:
     put_topic(http, name)
-    (late,) = produce(http, name, {"body": "x", "keys": [f"{name}-later"], "delay_ms": 600_000})
+    long = "long" * 60
+    (late,) = produce(http, name, {"body": "x", "keys": [f"{name}-later", f"{name}-{long}"], "delay_ms": 600_000})
     content = {"messages": [{"body": "secret", "keys": [f"{name}-half"]}]}
     (half,) = http.post(f"/v1/topics/{name}/transactions?producer_group=pg", json=content).json()["transactions"]
     for key, message_id, said in (
         ("later", late["message_id"], "is delayed until"),
+        (long, late["message_id"], "is delayed until"),
         ("half", half["message_id"], "is a half message: producer group pg hasn't committed it"),
     ):
         page = unescape(visitor.get("/messages", topic=name, key=f"{name}-{key}"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from urllib.parse import unquote
 
@@ -116,6 +117,27 @@ def test_what_is_not_compatible_is_refused_with_its_reason_before_and_as_it_is_s
             assert SCRIPT not in response.text
     assert visitor.post(new, **fields_of(FIRST, 1, SCRIPT)).status_code == 400
     assert [each["version"] for each in versions_of(http, name)] == [1]
+
+
+def test_one_user_previews_few_schemas_at_a_time_and_keeps_what_was_written(
+    visitor: Visitor, http: httpx.Client, name: str
+) -> None:
+    put_topic(http, name)
+    new = f"/topics/{name}/schema/new"
+    slow = {"type": "object", "properties": {f"f{number}": {"type": "integer"} for number in range(500)}}
+    sent = visitor.hidden(new) | fields_of(slow, 0)
+    statuses = set[int]()
+    with ThreadPoolExecutor(16) as pool:
+        for _ in range(50):
+            for response in pool.map(lambda _: visitor.http.post(new, data=sent), range(16)):
+                statuses.add(response.status_code)
+                if response.status_code == 503:
+                    assert "2 previews of schemas are running for this user already" in response.text
+                    assert "f499" in response.text
+            if {200, 503} <= statuses:
+                break
+    assert statuses == {200, 503}
+    assert visitor.post(new, **fields_of(FIRST, 0)).status_code == 200
 
 
 def test_a_schema_is_inferred_from_messages_as_the_command_line_does(

@@ -42,9 +42,12 @@ class Visitor:
 
     def post(self, path: str, form: str | None = None, /, **fields: str) -> httpx.Response:
         """Send the form that is on that page, at `path` without one, with these fields."""
-        page = self.get(form or path)
-        hidden = {"form_token": found(_TOKEN, page), "at": html.unescape(found(_AT, page, ""))}
-        return self.http.post(path, data=hidden | fields)
+        return self.http.post(path, data=self.hidden(form or path) | fields)
+
+    def hidden(self, path: str) -> dict[str, str]:
+        """What each form of that page sends beside its fields."""
+        page = self.get(path)
+        return {"form_token": found(_TOKEN, page), "at": html.unescape(found(_AT, page, ""))}
 
     def sign_in(self, token: str, **fields: str) -> httpx.Response:
         """Say who it is."""

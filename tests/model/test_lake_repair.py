@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lakemq.model.lake_repair import WHOEVER, Found, Undo, lost_by_undoing, what_to_undo
+from lakemq.model.lake_repair import WHOEVER, Found, Source, Undo, lost_by_undoing, source_of, what_to_undo
 
 SOUND = [Found(4), Found(5), Found(6)]
 
@@ -38,3 +38,9 @@ def test_what_neither_holds_or_nobody_can_be_asked_about_is_lost() -> None:
     assert lost_by_undoing({"a": 9}, [None], {"a": 9}) == []
     assert lost_by_undoing({}, ["a"], {"a": 1}) == ["a"]
     assert lost_by_undoing({"a": 0}, ["a"], {"a": 1}) == ["a"]
+
+
+def test_only_a_table_that_comes_from_the_logs_needs_them() -> None:
+    assert {source_of(name) for name in ("messages", "scheduled", "log_holes")} == {Source.LOGS}
+    assert {source_of(name) for name in ("maintenance_runs", "lake_stats")} == {Source.JOBS}
+    assert source_of("topic_orders") is Source.LAKE

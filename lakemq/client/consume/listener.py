@@ -153,6 +153,10 @@ _TRANSACTION_METHODS = {
     "check_local_transaction": ("message",),
 }
 
+ENDS_LOOP = (KeyboardInterrupt, SystemExit, GeneratorExit)
+"""asyncio ends its loop on the first two, and closes a coroutine with the third: in a coroutine, none of them is about
+the message. Any other exception of an asyncio listener is, whatever class it has."""
+
 _YIELDS = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 
@@ -274,7 +278,9 @@ async def run_async_listener(listener: AsyncListener, work: Work[MessageView], t
             if _is_cancelled():
                 raise
             failed.append(_by_error(number, error, message, terms.reasons))
-        except Exception as error:  # noqa: BLE001
+        except ENDS_LOOP:
+            raise
+        except BaseException as error:  # noqa: BLE001
             failed.append(_by_error(number, error, message, terms.reasons))
         number += 1
         if not failed:
@@ -308,7 +314,9 @@ async def run_async_batch_listener(listener: AsyncBatchListener, work: Work[Mess
         if _is_cancelled():
             raise
         return _all_failed(work, _by_error(work.done, error, messages[0], terms.reasons), begin_s)
-    except Exception as error:  # noqa: BLE001
+    except ENDS_LOOP:
+        raise
+    except BaseException as error:  # noqa: BLE001
         return _all_failed(work, _by_error(work.done, error, messages[0], terms.reasons), begin_s)
 
 

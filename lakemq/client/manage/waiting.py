@@ -46,11 +46,11 @@ class Waiting:
 
     async def end_transaction(self, transaction: OpenTransaction, resolution: Resolution) -> None:
         """Commit or roll back an open transaction in the place of its producer, which takes `Pub` on its producer group
-        and topic. Raises `TransactionResolved` if it has ended the other way, `TransactionNotFound` if it is no longer
-        open, `InvalidRequest` for `UNKNOWN`."""
+        and topic. Again with the same resolution is fine. Raises `TransactionResolved` if it has ended the other way,
+        `TransactionNotFound` if the broker no longer has its half message, `InvalidRequest` for `UNKNOWN`."""
         asked = await self._brokers.owner(transaction.half_id)
         target = waiting_routes.RESOLVE_OPEN.at(transaction.producer_group, transaction.half_id)
-        await asked.send(target, {"resolution": Resolution(resolution).value}, twice=False)
+        await asked.send(target, {"resolution": Resolution(resolution).value})
 
     async def _listed(
         self, route: Route, named: str, params: dict[str, str | int], broker: str | None

@@ -9,10 +9,10 @@ from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
-from lakemq.console.file_turns import FileTurns
 from lakemq.console.letter_files import FORMS, LetterFile
 from lakemq.console.rendering import segment
 from lakemq.console.visit import Visit
+from lakemq.console.work_turns import WorkTurns
 from lakemq.contract import dead_letter_routes, routes
 from lakemq.model.access import Action
 from lakemq.model.errors import InvalidRequest, LakemqError
@@ -116,7 +116,7 @@ async def _written(
         page = await visit.broker.get(dead_letter_routes.DEAD_LETTERS.at(group), following)
 
 
-_EXPORTS = FileTurns(EXPORTS_MAX, USER_EXPORTS_MAX)
+_EXPORTS = WorkTurns(EXPORTS_MAX, USER_EXPORTS_MAX, "exports of dead letters")
 
 
 async def preview(visit: Visit) -> Response:

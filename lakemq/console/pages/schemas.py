@@ -20,6 +20,7 @@ from lakemq.console.schemas import (
     statement_of,
 )
 from lakemq.console.visit import Visit
+from lakemq.console.work_turns import WorkTurns
 from lakemq.contract import schema_routes
 from lakemq.model.access import Action
 from lakemq.model.errors import Busy, InvalidRequest, LakemqError
@@ -30,10 +31,13 @@ ANSWER_S = 30.0
 VERSION_MAX = 2**31 - 1
 INFERS_MAX = 2
 """So many proposals are made at a time."""
+PREVIEWS_MAX, USER_PREVIEWS_MAX = 4, 2
+"""So many previews run at a time, in all and for one user: each keeps a core busy while it parses its schema."""
 NAMES = {"json": "JSON Schema", "avro": "Avro", "protobuf": "Protobuf"}
 _MISTAKES = ("invalid_request", "incompatible_schema", "schema_changed")
 """What the form says of a schema that isn't taken."""
 _INFERS = asyncio.Semaphore(INFERS_MAX)
+_PREVIEWS = WorkTurns(PREVIEWS_MAX, USER_PREVIEWS_MAX, "previews of schemas")
 
 
 async def current_of(visit: Visit, topic: str, version: int | None = None) -> dict[str, Any] | None:
@@ -121,17 +125,20 @@ def _values(visit: Visit) -> dict[str, str]:
 async def preview(visit: Visit) -> Response:
     """The columns that the new version makes, and whether it would be taken: nothing is set yet."""
     topic, values = visit.path("topic"), _values(visit)
-    await visit.who()
+    who = await visit.who()
     if visit.field("edit") == "1":
         return _form(visit, values)
     if not values["text"]:
         return _form(visit, values, "Write a schema first.", 400)
     try:
-        answer = await visit.broker.get(schema_routes.SCHEMAS.at(), {"topic": topic}, ANSWER_S)
-        known = next(iter(answer["schemas"]), None)
-        found: Preview = await asyncio.to_thread(preview_of, topic, known, values["type"], values["text"])
+        async with _PREVIEWS.turn("" if who.user is None else who.user.name):
+            answer = await visit.broker.get(schema_routes.SCHEMAS.at(), {"topic": topic}, ANSWER_S)
+            known = next(iter(answer["schemas"]), None)
+            found: Preview = await asyncio.to_thread(preview_of, topic, known, values["type"], values["text"])
     except InvalidRequest as error:
         return _form(visit, values, error.detail, 400)
+    except Busy as error:  # the form keeps what was written
+        return _form(visit, values, f"Wait a moment, then try again: {error.detail}.", 503)
     status = 400 if found.refused else 200
     first = known is None
     return visit.page("schema_preview.html", status, topic=topic, values=values, found=found, first=first, names=NAMES)

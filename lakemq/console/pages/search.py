@@ -139,23 +139,20 @@ async def _by_key(visit: Visit, sought: Sought) -> Found:
 
 
 async def _waiting(visit: Visit, topic: str, key: str) -> tuple[tuple[tuple[str, str], ...], str]:
-    """Messages with the key that are delayed, or halves: the index has these only once they are delivered. And how many
-    were looked at."""
-    params: dict[str, str | int] = {"topic": topic, "max": WAITING_MAX}
+    """Messages with the key that are delayed, or halves: the index has these only once they are delivered. And whether
+    all were looked at."""
+    params: dict[str, str | int] = {"topic": topic, "key": key, "max": WAITING_MAX}
     later = await visit.broker.get(waiting_routes.SCHEDULED.at(), params, timeout_s=ANSWER_S)
     halves = await visit.broker.get(waiting_routes.TRANSACTIONS.at(), params, timeout_s=ANSWER_S)
     found = [
-        (str(each["message_id"]), f"is delayed until {shown.moment(each['due_ms'])}")
-        for each in later["messages"]
-        if key in each["keys"]
+        (str(each["message_id"]), f"is delayed until {shown.moment(each['due_ms'])}") for each in later["messages"]
     ]
     found += [
         (str(each["half_id"]), f"is a half message: producer group {each['group']} hasn't committed it")
         for each in halves["transactions"]
-        if key in each["keys"]
     ]
     is_all = later["next_after"] is None and halves["next_after"] is None
-    return tuple(found), "and all that waits" if is_all else f"and the first {WAITING_MAX} that wait"
+    return tuple(found), "and all that waits" if is_all else "and some of what waits: there is too much of it"
 
 
 ROUTES = (("GET", "/messages", search),)

@@ -47,9 +47,8 @@ class Usage:
     def refusal(self, seat: Seat | None) -> OverQuota | None:
         """Why a request on that connection doesn't go now. The connection has a place then, where there is one."""
         if seat is not None and seat.of is not self:
-            if 0 < (self._quotas.connections or 0) <= self.connections:
-                text = f"as many connections as its quota lets it, {self._quotas.connections}"
-                return OverQuota(f"user {self._user} has {text}", Quota.CONNECTIONS, CLOSED_RETRY_S, closes=True)
+            if (refusal := self.one_more(self.connections)) is not None:
+                return refusal
             seat.move(self)
         now_ms = self._now_ms()
         waits_ms = 0 if self._requests is None else self._requests.wait_ms(now_ms)
@@ -61,6 +60,13 @@ class Usage:
             quota, rate, waits_ms = Quota.BYTES, self._quotas.bytes_per_s, bytes_ms
         text = f"user {self._user} has taken all that its quota of {rate} {quota} a second lets it take"
         return OverQuota(text, quota, in_seconds(waits_ms))
+
+    def one_more(self, connections: int) -> OverQuota | None:
+        """Why a user with so many connections may not have another."""
+        if not 0 < (self._quotas.connections or 0) <= connections:
+            return None
+        text = f"as many connections as its quota lets it, {self._quotas.connections}"
+        return OverQuota(f"user {self._user} has {text}", Quota.CONNECTIONS, CLOSED_RETRY_S, closes=True)
 
     def begin(self, size: int) -> None:
         """A request with so many bytes of body goes."""
@@ -121,24 +127,25 @@ class QuotaKeeper:
             if seat is not None:
                 seat.leave()
             return
-        self._check(usage, seat)
+        self._raise(usage.refusal(seat))
         # One that is too large is refused as it comes, so no more than that does.
         usage.begin(min(body_bytes(scope["headers"]) or 0, self._request_bytes_max))
         scope[METER] = usage
 
-    def take(self, user: User, requests: int, size: int) -> None:
-        """The user takes something beside the gateway: with a request that may be refused, as here. Raises
-        `OverQuota`, and then nothing was taken."""
+    def take(self, user: User, requests: int, size: int, connections: int = 0) -> None:
+        """The user takes something beside the gateway: with a request that may be refused, as here. `connections`: so
+        many others the user has there, if the request is the first of its connection. Raises `OverQuota`, and then
+        nothing was taken."""
         usage = self.of(user)
         if usage is None:
             return
         if requests:
-            self._check(usage, None)
+            self._raise(usage.one_more(connections) or usage.refusal(None))
             usage.begin(size)
         else:
             usage.took(size)
 
-    def _check(self, usage: Usage, seat: Seat | None) -> None:
-        if (refusal := usage.refusal(seat)) is not None:
+    def _raise(self, refusal: OverQuota | None) -> None:
+        if refusal is not None:
             self.refused[Quota(refusal.quota)] += 1
             raise refusal

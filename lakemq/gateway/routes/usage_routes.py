@@ -27,11 +27,12 @@ Id = Annotated[str, Field(max_length=128)]
 
 class TakenBody(BaseModel):
     """What a user takes. With `requests` it is refused where the quota has no room, without it is counted whatever
-    there is."""
+    there is. `connections`: so many others to the jobs the user has, if the request is the first of its own."""
 
     model_config = Strict
     requests: int = Field(0, ge=0, le=1)
     bytes: int = Field(0, ge=0, le=NUMBER_MAX)
+    connections: int = Field(0, ge=0, le=NUMBER_MAX)
     source: Address = None
     request_id: Id = ""
 
@@ -76,8 +77,9 @@ def make_router(users: Users, quotas: QuotaKeeper, audit: Audit | None) -> APIRo
     async def take(user: str, body: TakenBody) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
         found = users.find(check_user_name(user)).user
         try:
-            quotas.take(found, body.requests, body.bytes)
+            quotas.take(found, body.requests, body.bytes, body.connections)
         except OverQuota as error:
+            error.closes = False  # this connection is the jobs' own
             if audit is not None:
                 audit.refused(Entry(user, body.source, _what("sql", ""), error.detail, _known(body.request_id)))
             raise

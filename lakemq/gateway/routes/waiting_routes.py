@@ -20,7 +20,7 @@ from lakemq.gateway.routes.find_routes import MESSAGE_COLUMNS, Criterion
 from lakemq.gateway.routes.topics_of_group import sight_of_topics
 from lakemq.gateway.routing.due_list import START, Place
 from lakemq.gateway.routing.transactions import Transactions
-from lakemq.gateway.routing.waiting import SeesHalf, Waiting
+from lakemq.gateway.routing.waiting import SeesHalf, Waiting, Wanted
 from lakemq.model.access import Action, Kind, Need, Resource, need_of_group, need_of_topic
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group, check_readable
@@ -38,6 +38,7 @@ _READS = (Action.SUB,)
 _PUB = (Action.PUB,)
 _SYSTEM = Need((Action.GET,), Resource(Kind.CLUSTER), guarded=True)
 Count = Annotated[int, Query(alias="max", ge=1, le=ROWS_MAX)]
+Key = Annotated[str | None, Query(min_length=1)]
 TimeMs = Annotated[int | None, Query(ge=0, le=NUMBER_MAX)]
 
 
@@ -61,8 +62,9 @@ def make_router(
         after: str | None = None,
         count_max: Count = 100,
         where: Criterion | None = None,
+        key: Key = None,
     ) -> dict[str, Any]:
-        wanted, client = None if topic is None else check_readable(topic), client_of(request.scope)
+        wanted, client = _wanted(topic, key), client_of(request.scope)
         # What a predicate finds tells what is in the messages.
         sees = cache(sight_of_topics(caller_of(request.scope), _SEES_SCHEDULED if where is None else _READS))
         fits = None
@@ -98,8 +100,9 @@ def _add_transactions(router: APIRouter, waiting: Waiting, transactions: Transac
         group: str | None = None,
         after: Annotated[int, Query(ge=-1, le=NUMBER_MAX)] = -1,
         count_max: Count = 100,
+        key: Key = None,
     ) -> dict[str, Any]:
-        wanted = None if topic is None else check_readable(topic)
+        wanted = _wanted(topic, key)
         of = None if group is None else check_group(group)
         sees = _sight_of_halves(caller_of(request.scope))
         page = await waiting.transactions(after, count_max, wanted, of, sees, client_of(request.scope))
@@ -114,6 +117,10 @@ def _add_transactions(router: APIRouter, waiting: Waiting, transactions: Transac
 
         await transactions.resolve_open(half_id, check_group(group), body.resolution, check)
         return {"half_id": half_id, "resolution": body.resolution}
+
+
+def _wanted(topic: str | None, key: str | None) -> Wanted:
+    return Wanted(None if topic is None else check_readable(topic), key)
 
 
 def _sight_of_halves(caller: Caller) -> SeesHalf:

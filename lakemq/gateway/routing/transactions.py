@@ -101,15 +101,21 @@ class Transactions:
             raise answer
 
     async def resolve_open(self, half_id: str, group: str, resolution: str, check: Callable[[str], None]) -> None:
-        """Take one resolution of an open transaction, by its first half, from who isn't its producer. `check` may
-        refuse that of its topic. Raises `TransactionNotFound`, `MessageNotFound`, and what `resolve` does."""
+        """Take one resolution of a transaction, by its first half, from who isn't its producer. The same resolution
+        again is no error, also after it took effect, as long as the half can be read. `check` may refuse that of its
+        topic. Raises `TransactionNotFound`, `MessageNotFound`, and what `resolve` does."""
         origin = self._executor.ids.position(half_id)
-        half = self._executor.state.transactions.find(origin)
-        part = None if half is None else await self._executor.read_one(half.cause)
+        transactions = self._executor.state.transactions
+        half = transactions.find(origin)
+        if half is None and transactions.outcome(origin) is None:
+            raise TransactionNotFound(f"no transaction begins with the half message {half_id!r}")
+        part = await self._executor.read_one(origin if half is None else half.cause)
         topic = None if part is None else part.value("real_topic", part.numbers[0])
-        if topic is None:
-            raise TransactionNotFound(f"no open transaction begins with the half message {half_id!r}")
+        if part is None or topic is None:
+            raise TransactionNotFound(f"the half message {half_id!r} can't be found any more")
         check(topic)
+        if part.value("group", part.numbers[0]) != group:
+            raise InvalidRequest(f"the transaction is not of producer group {group!r}")
         await self.resolve(self._secret_ids.of(origin), group, resolution)
 
     async def resolve_many(self, resolutions: Sequence[tuple[str, str]], group: str) -> list[Resolved]:

@@ -35,6 +35,17 @@ SeesHalf = Callable[[str, str], bool]
 """Whether who asks sees halves of that producer group and topic."""
 
 
+class Wanted(NamedTuple):
+    """What a listing is of: messages to that topic, with that key; None: whichever."""
+
+    topic: str | None = None
+    key: str | None = None
+
+    def has(self, topic: str, keys: Sequence[str] | None) -> bool:
+        """Whether a message is."""
+        return self.topic in (None, topic) and (self.key is None or self.key in (keys or ()))
+
+
 class ScheduledPage(NamedTuple):
     """`following`: the next page begins after it; None: nothing is left."""
 
@@ -65,7 +76,7 @@ class Waiting:
             return {"waiting": len(state.delays), **found._asdict()}
 
     async def scheduled(
-        self, after: Place, count_max: int, topic: str | None, sees: Sees, client: Client, fits: Fits | None = None
+        self, after: Place, count_max: int, wanted: Wanted, sees: Sees, client: Client, fits: Fits | None = None
     ) -> ScheduledPage:
         """Those due after that place, of topics that who asks `sees`; with `fits` those alone. Raises `Busy`,
         `InvalidFilter`, `LogDamaged`."""
@@ -77,7 +88,7 @@ class Waiting:
             for batch in batches_of(found.places, BATCH):
                 places = {place.position: place for place in batch}
                 rows = await self._rows(
-                    list(places), lambda at, row, places=places: _scheduled(row, places[at], topic, sees), fits
+                    list(places), lambda at, row, places=places: _scheduled(row, places[at], wanted, sees), fits
                 )
                 for place in batch:
                     if described := rows.get(place.position):
@@ -89,7 +100,7 @@ class Waiting:
             return ScheduledPage(messages, None if found.ends else found.reached)
 
     async def transactions(
-        self, after: int, count_max: int, topic: str | None, group: str | None, sees: SeesHalf, client: Client
+        self, after: int, count_max: int, wanted: Wanted, group: str | None, sees: SeesHalf, client: Client
     ) -> TransactionPage:
         """Open ones that began at positions beyond `after`. Raises `Busy`, `LogDamaged`."""
         async with self._gate.place(client):
@@ -100,11 +111,11 @@ class Waiting:
                 batch = halves[at : at + BATCH]
                 causes = {half.cause: half for half in batch}
                 rows = await self._rows(
-                    list(causes), lambda at, row, causes=causes: self._transaction(row, causes[at], sees)
+                    list(causes), lambda at, row, causes=causes: self._transaction(row, causes[at], wanted, sees)
                 )
                 for half in batch:
                     described = rows.get(half.cause)
-                    if described and topic in (None, described["topic"]):
+                    if described:
                         found.append(described)
                         if len(found) == count_max:
                             return TransactionPage(found, half.origin)
@@ -112,9 +123,9 @@ class Waiting:
                     return TransactionPage(found, batch[-1].origin)
             return TransactionPage(found, halves[-1].origin if len(halves) == READ_MAX else None)
 
-    def _transaction(self, row: _Row, half: OpenHalf, sees: SeesHalf) -> dict[str, Any] | None:
+    def _transaction(self, row: _Row, half: OpenHalf, wanted: Wanted, sees: SeesHalf) -> dict[str, Any] | None:
         topic = row.value("real_topic")
-        if topic is None or not sees(half.group, topic):
+        if topic is None or not wanted.has(topic, row.value("keys")) or not sees(half.group, topic):
             return None
         due_ms = half.due(self._limits.timeout_ms, self._limits.check_interval_ms)
         return {
@@ -186,9 +197,9 @@ class _Budget:
         return self._read >= READ_MAX or _now_s() >= self._until_s
 
 
-def _scheduled(row: _Row, place: Place, wanted: str | None, sees: Sees) -> dict[str, Any] | None:
+def _scheduled(row: _Row, place: Place, wanted: Wanted, sees: Sees) -> dict[str, Any] | None:
     topic, retry_topic = row.value("real_topic"), row.value("retry_topic")
-    if topic is None or wanted not in (None, topic):
+    if topic is None or not wanted.has(topic, row.value("keys")):
         return None
     if not sees(topic) or (retry_topic is not None and not sees(retry_topic)):
         return None

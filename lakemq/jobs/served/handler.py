@@ -23,15 +23,24 @@ from lakemq.jobs.served.readable import SERVED
 from lakemq.jobs.served.refusals import Refusal, Refusals
 from lakemq.jobs.served.statement import MESSAGES, Bounds, Statement
 from lakemq.jobs.served.usage import Usage
+from lakemq.jobs.served.user_connections import UserConnections
 from lakemq.jobs.served.who import Asker, Who
 from lakemq.jobs.sql.text import check_text
-from lakemq.model.errors import Busy, Forbidden, InvalidRequest, LakemqError, RequestTimeout, Unauthenticated
+from lakemq.model.errors import (
+    Busy,
+    Forbidden,
+    InvalidRequest,
+    LakemqError,
+    RequestTimeout,
+    Unauthenticated,
+)
 from lakemq.settings import SqlHttp
 from lakemq.web.asgi import Scope, client_of, read_body, send_answer
 from lakemq.web.gone import client_gone
 from lakemq.web.problems import Answer
 from lakemq.web.request import HttpRequest
 from lakemq.web.request_id import about, request_id_of
+from lakemq.web.seat import SEAT, Seat
 
 T = TypeVar("T")
 
@@ -63,7 +72,7 @@ class SqlHandler:
         self._who = Who(addresses)
         self._brokers = Brokers()
         self._usage, self._refusals = Usage(self._brokers), Refusals(self._brokers, addresses)
-        self._places = Places(limits)
+        self._places, self._connections = Places(limits), UserConnections()
         # Py4J keeps a connection, and Java a thread, for each thread that ever asked: so they are few, and stay.
         self._running = ThreadPoolExecutor(limits.statements_max, "sql")
         self._asking = ThreadPoolExecutor(ASKING_MAX, "sql who")
@@ -80,7 +89,7 @@ class SqlHandler:
             asker = await self.ask(self._who.asks, _authorization(scope), source)
             asked_by = asker.name
             body = await read_body(request.receive, self._limits.request_bytes_max)
-            await self.ask(self._usage.admit, asker, len(body), request_id_of(scope))
+            await self._take(scope, asker, len(body))
             wanted = parse_wanted(body, self._limits)
             statement = wanted.statement[: self._limits.statement_characters_max]
             check_text(wanted.statement, self._limits.statement_characters_max)
@@ -121,8 +130,19 @@ class SqlHandler:
         """Who asks with so many bytes, where that one's quota has room. Raises `LakemqError`."""
         scope = request.scope
         asker = await self.ask(self._who.asks, _authorization(scope), client_of(scope))
-        await self.ask(self._usage.admit, asker, size, request_id_of(scope))
+        await self._take(scope, asker, size)
         return asker
+
+    async def _take(self, scope: Scope, asker: Asker, size: int) -> None:
+        """The request counts in the quota of who asks, and its connection too. Raises as `Usage.admit`."""
+        seat: Seat = scope[SEAT]
+        others = self._connections.enter(asker.name, seat)
+        try:
+            await self.ask(self._usage.admit, asker, size, request_id_of(scope), others or 0)
+        except BaseException:
+            if others is not None:  # not all brokers have said that the user may have it
+                seat.leave()
+            raise
 
     def refused(self, refusal: Refusal) -> None:
         """Have it audited, soon."""

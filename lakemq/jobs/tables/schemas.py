@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-RUNS = "maintenance_runs"
-STATS = "lake_stats"
+from lakemq.model.lake_repair import RUNS, STATS
+
 HOLES = "log_holes"
 
 _TIME = pa.timestamp("us", tz="UTC")

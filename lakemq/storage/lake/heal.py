@@ -14,8 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lakemq.model.errors import LakeDamaged
-from lakemq.model.lake_repair import Found, Undo, lost_by_undoing, what_to_undo
-from lakemq.model.topic_table import PREFIX as TOPIC_TABLES
+from lakemq.model.lake_repair import Found, Source, Undo, lost_by_undoing, source_of, what_to_undo
 from lakemq.objects.path import is_object
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.disk.files import Files
@@ -103,15 +102,16 @@ class _Patient:
         undo = self._undo()
         if undo is None:
             return said + self._heal_orphans()
-        # A topic's own table is made of `messages`: what goes is written again from there.
-        if not self._stands and not self._table.name.startswith(TOPIC_TABLES):
+        source = source_of(self._table.name)
+        if not self._stands and source is Source.LOGS:
             self._check_nothing_is_lost(undo, log_begins)
         self._set_aside([path for version, path in self._entries.items() if version >= undo.version])
         self._set_aside([each.path for each in beside_entries(self._table) if each.version >= undo.version])
         if undo.version == 0:  # it is made anew, which Delta only does where there is no log
             self._set_aside([self._table / FOLDER])
         line = f"table {self._table.name} is put back to version {undo.version - 1}: {undo.why}"
-        return [*said, f"{line}. What its log had from there on is in {self._aside}; the rows are written again"]
+        again = "its last rows are lost" if source is Source.JOBS else "the rows are written again"
+        return [*said, f"{line}. What its log had from there on is in {self._aside}; {again}"]
 
     def _undo(self) -> Undo | None:
         """What can't stay. A file that is away is none's fault once a later entry that stays removes it."""

@@ -199,6 +199,25 @@ def test_a_predicate_does_not_fail_by_what_one_may_not_read(
     assert listed(http, "/v1/scheduled", "messages", topic=topic, where=where) == []
 
 
+@pytest.mark.parametrize("count_max", [1, 100])
+def test_a_key_is_compared_whole_with_all_keys_of_what_waits(http: httpx.Client, topic: str, count_max: int) -> None:
+    put_topic(http, topic)
+    long = "k" * 300
+    many = [f"n{number}" for number in range(30)]
+    drafts = [{"body": "x", "keys": keys} for keys in ([long + "a"], [long + "b"], [long[:200]], many, [])]
+    sent = [produce(http, topic, each | {"delay_ms": HOUR_MS})[0]["message_id"] for each in drafts]
+    path = f"/v1/topics/{topic}/transactions?producer_group=pg"
+    begun = http.post(path, json={"messages": drafts}).json()["transactions"]
+    halves = [each["message_id"] for each in begun]
+    for key, wanted in ((long + "a", [0]), (long[:200], [2]), (long, []), ("n29", [3])):
+        asked: dict[str, Any] = {"topic": topic, "key": key, "max": count_max}
+        found = listed(http, "/v1/scheduled", "messages", **asked)
+        assert [each["message_id"] for each in found] == [sent[number] for number in wanted]
+        found = listed(http, "/v1/transactions", "transactions", **asked)
+        assert [each["half_id"] for each in found] == [halves[number] for number in wanted]
+    assert http.get("/v1/scheduled", params={"key": ""}).status_code == 400
+
+
 def end(http: httpx.Client, half: str, resolution: str, group: str = "pg") -> httpx.Response:
     return http.post(f"/v1/producer-groups/{group}/transactions/{half}", json={"resolution": resolution})
 
@@ -216,6 +235,34 @@ def test_an_open_transaction_is_ended_by_its_half_once(http: httpx.Client, topic
     (sent,) = produce(http, topic, "no half")
     assert is_problem(end(http, sent["message_id"], "commit"), 404, "transaction_not_found")
     assert end(http, "nothing", "commit").status_code in (400, 404)
+
+
+@pytest.fixture(scope="module")
+def at_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """A gateway that carries out a commit or rollback at once."""
+    with start_gateway(tmp_path_factory.mktemp("at_once")) as gateway:
+        yield gateway
+
+
+@pytest.mark.parametrize(("resolution", "other"), [("rollback", "commit"), ("commit", "rollback")])
+def test_the_same_resolution_of_a_half_is_taken_again_after_it_took_effect(
+    at_once: GatewayProcess, topic: str, resolution: str, other: str
+) -> None:
+    """Regression: the second was 404, so a client could not ask again where an answer was lost."""
+    with connect(at_once) as http:
+        put_topic(http, topic)
+        half = half_id(begin(http, topic, "x")[0])
+        for _ in range(2):
+            response = end(http, half, resolution)
+            assert (response.status_code, response.json()) == (200, {"half_id": half, "resolution": resolution})
+            assert listed(http, "/v1/transactions", "transactions", topic=topic) == []
+        assert is_problem(end(http, half, other), 409, "transaction_resolved")
+        assert is_problem(end(http, half, resolution, "other"), 400, "invalid_request")
+        with connect(at_once) as admin:
+            token = make_user(admin, f"{topic}-group-only", allow("Group:pg", "Pub"))
+        with ask_as(at_once, token) as user:
+            assert is_problem(end(user, half, resolution), 403, "forbidden")
+        assert is_problem(end(http, f"{half}0000", resolution), 404, "transaction_not_found")
 
 
 def test_who_may_not_send_as_the_producer_ends_no_transaction(

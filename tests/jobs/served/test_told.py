@@ -13,9 +13,11 @@ from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.served.brokers import Brokers
 from lakemq.jobs.served.refusals import WAITING_MAX, Refusal, Refusals
 from lakemq.jobs.served.usage import Usage
+from lakemq.jobs.served.user_connections import UserConnections
 from lakemq.jobs.served.who import Asker, Who
 from lakemq.model.errors import Unauthenticated
 from lakemq.model.names import AUDIT_TOPIC
+from lakemq.web.seat import Seat
 from tests.gateway.access.asking import allow, ask_as, make_user
 from tests.gateway.http_client import is_problem, pull_all
 from tests.jobs.served.scene import WAIT_S, Scene
@@ -96,6 +98,59 @@ def test_statements_count_as_requests_and_what_is_held_up_is_audited(scene: Scen
         assert answer.json()["quota"] == "requests", "who that is has been one already"
         assert int(answer.headers["retry-after"]) > 100
         assert wait_for(scene, "rob", "POST /v1/sql", "quota")
+
+
+def over_quota(scene: Scene) -> float:
+    """How many connections the gateway says were one too many."""
+    with ask_as(scene.gateway, scene.tokens["admin"]) as admin:
+        lines = admin.get("/metrics").text.splitlines()
+    return sum(float(each.rsplit(" ", 1)[1]) for each in lines if 'over_quota_total{quota="connections"}' in each)
+
+
+def test_connections_count_in_the_quota_until_they_are_closed(scene: Scene) -> None:
+    with ask_as(scene.gateway, scene.tokens["admin"]) as admin:
+        token = make_user(admin, "connie", allow("Lake:*", "Sql"), quotas={"connections": 2})
+        other = make_user(admin, "conrad", allow("Lake:*", "Sql"), quotas={"connections": 1})
+
+    def connect(token: str) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {token}"}
+        return httpx.Client(base_url=scene.server.url, trust_env=False, timeout=WAIT_S, headers=headers)
+
+    before = over_quota(scene)
+    with connect(token) as first, connect(token) as third:
+        second = connect(token)
+        for _ in range(2):
+            assert [each.get("/v1/sql").status_code for each in (first, second)] == [200, 200]
+        refused = third.post("/v1/sql", json={"statement": "SELECT 1"})
+        assert is_problem(refused, 429, "flow_control")
+        assert refused.json()["quota"] == "connections"
+        assert int(refused.headers["retry-after"]) >= 1
+        assert refused.headers["connection"] == "close"
+        assert over_quota(scene) == before + 1
+        assert wait_for(scene, "connie", "POST /v1/sql", "as many connections as its quota lets it, 2")
+        assert first.get("/v1/sql").status_code == 200
+        with connect(other) as another:
+            assert another.get("/v1/sql").status_code == 200, "that is another user's quota"
+        second.close()
+        end = time.monotonic() + TOLD_S
+        while (again := third.get("/v1/sql")).status_code == 429:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        assert again.status_code == 200
+
+
+def test_nothing_is_kept_of_users_without_connections_and_a_closed_one_is_nobodys() -> None:
+    connections = UserConnections()
+    seats = [Seat() for _ in range(3)]
+    assert [connections.enter("ann", seat) for seat in seats] == [0, 1, 2]
+    assert connections.enter("ann", seats[0]) is None
+    assert connections.enter("ben", seats[0]) == 0
+    assert connections.enter("", seats[0]) is None
+    assert len(connections) == 1
+    for seat in seats:
+        seat.close()
+    assert connections.enter("ann", seats[1]) == 0, "it was closed while a broker was asked who it is of"
+    assert len(connections) == 0
 
 
 def test_who_is_gone_meanwhile_is_nobody_and_a_broker_that_is_away_is_waited_for(scene: Scene) -> None:

@@ -9,8 +9,9 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from lakemq.model.errors import LakeDamaged
 from lakemq.storage.disk.files import Files
@@ -320,6 +321,41 @@ def test_a_table_of_another_kind_is_no_concern_of_the_log(lake: Path) -> None:
     prove(lake)
     assert CertainLake(lake, "broker-a").look() == (30, None)
     assert read_marks(lake)["maintenance_runs"] == Proved(0, read_marks(lake)["maintenance_runs"].checksum)
+
+
+def tear_last(lake: Path, name: str) -> None:
+    empty(max((lake / name / "_delta_log").glob("*.json")))
+
+
+@pytest.mark.parametrize("name", ["maintenance_runs", "lake_stats"])
+def test_what_the_jobs_say_of_themselves_is_not_missed_in_any_log(lake: Path, name: str) -> None:
+    """Regression: a torn entry of it was `lake_damaged` where a log began above 0, so the jobs did not start."""
+    add_row(lake, name, 0)
+    tear_last(lake, name)
+    (said,) = heal(lake, {APP: 20})
+    assert "its last rows are lost" in said
+    assert not (lake / name / "_delta_log").exists()
+    for number in range(4):
+        add_row(lake, name, number)
+    table = DeltaTable(lake / name)
+    table.create_checkpoint()
+    for version in range(3):
+        os.utime(entry(lake, name, version), (0, 0))
+    table.cleanup_metadata()
+    assert heal(lake, {APP: 20}) == []
+    add_row(lake, name, 4)
+    assert min((lake / name / "_delta_log").glob("*.json")) == entry(lake, name, 3), "the log begins above version 0"
+    assert heal(lake, {APP: 20}) == []
+    tear_last(lake, name)
+    heal(lake, {APP: 20})
+    assert positions(lake, name) == [0, 1, 2, 3]
+    add_row(lake, name, 4)
+    assert positions(lake, name) == [0, 1, 2, 3, 4]
+
+
+def add_row(lake: Path, name: str, number: int) -> None:
+    """As the jobs do: no progress is in it."""
+    write_deltalake(lake / name, pa.table({"position": pa.array([number], pa.int64())}), mode="append")
 
 
 # Whether a file is as it was written ---------------------------------------------------------

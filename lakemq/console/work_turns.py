@@ -1,4 +1,5 @@
-"""How many files are written at a time: in all, and for one user, so that one user leaves room for others."""
+"""How many pieces of one kind of work run at a time: in all, and for one user, so that one user leaves room for
+others."""
 
 from __future__ import annotations
 
@@ -10,22 +11,22 @@ from weakref import WeakValueDictionary
 from lakemq.model.errors import Busy
 
 
-class FileTurns:
-    """`most` at a time, `user_most` of them for one user."""
+class WorkTurns:
+    """`most` at a time, `user_most` of them for one user. `work`: what an error says is running, as a plural."""
 
-    def __init__(self, most: int, user_most: int) -> None:
-        self._most, self._user_most = most, user_most
+    def __init__(self, most: int, user_most: int, work: str) -> None:
+        self._most, self._user_most, self._work = most, user_most, work
         self._all = asyncio.Semaphore(most)
         self._of_user: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     def turn(self, user: str) -> AbstractAsyncContextManager[None]:
-        """Within it a file is written. Raises `Busy` where too many are; of several that are asked for at once, those
+        """Within it one piece runs. Raises `Busy` where too many are; of several that are asked for at once, those
         that are too many wait."""
         of_user = self._of_user.setdefault(user, asyncio.Semaphore(self._user_most))
         if of_user.locked():
-            raise Busy(f"{self._user_most} files are being written for this user already")
+            raise Busy(f"{self._user_most} {self._work} are running for this user already")
         if self._all.locked():
-            raise Busy(f"{self._most} files are being written already")
+            raise Busy(f"{self._most} {self._work} are running already")
         return _within(of_user, self._all)
 
 

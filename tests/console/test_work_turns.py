@@ -1,4 +1,4 @@
-"""Files that the console writes at a time."""
+"""Pieces of work that the console does at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from lakemq.console.file_turns import FileTurns
+from lakemq.console.work_turns import WorkTurns
 from lakemq.model.errors import Busy
 
 
@@ -16,14 +16,14 @@ def test_one_user_leaves_room_for_others_and_all_together_have_an_end() -> None:
 
 
 async def _check() -> None:
-    turns = FileTurns(3, 2)
+    turns = WorkTurns(3, 2, "exports")
     async with AsyncExitStack() as held:
         for user in ("ann", "ann", "bob"):
             if user == "bob":
-                with pytest.raises(Busy, match="for this user"):
+                with pytest.raises(Busy, match="2 exports are running for this user"):
                     turns.turn("ann")
             await held.enter_async_context(turns.turn(user))
-        with pytest.raises(Busy, match="3 files are being written already"):
+        with pytest.raises(Busy, match="3 exports are running already"):
             turns.turn("eve")
     async with turns.turn("ann"), turns.turn("ann"):
         pass
@@ -34,7 +34,7 @@ def test_what_one_user_asks_for_at_once_takes_no_place_of_others() -> None:
 
 
 async def _check_at_once() -> None:
-    turns = FileTurns(3, 1)
+    turns = WorkTurns(3, 1, "exports")
     asked = [turns.turn("ann") for _ in range(4)]
     over, entered = asyncio.Event(), 0
 
