@@ -327,7 +327,7 @@ _WELL_KNOWN: dict[str, Callable[[bytes, int, int, _Room], Any]] = {"timestamp": 
 def _zero(field: ProtoField) -> Any:
     """What a field is whose presence isn't tracked, and that is absent; of arrays and maps each row gets its own."""
     if field.kind == "enum":
-        return field.symbols[0][1] if field.symbols else "0"
+        return next(iter(field.symbols.values()), "0")
     zeros: dict[str, Any] = {"bool": False, "float": 0.0, "double": 0.0, "string": "", "bytes": b""}
     of_64_bits = Decimal(0) if field.kind in ("uint64", "fixed64") else 0
     return zeros.get(field.kind, of_64_bits)
@@ -340,7 +340,7 @@ def _scalar(field: ProtoField) -> tuple[int, Scalar]:
     if field.kind in _FIXED:
         return _fixed(*_FIXED[field.kind], is_decimal=field.kind == "fixed64")
     if field.kind == "enum":
-        symbols = dict(field.symbols)
+        symbols = field.symbols
 
         def symbol(number: int) -> str:
             number = signed(number, 32)

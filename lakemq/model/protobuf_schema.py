@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from lakemq.model.column_type import (
@@ -90,7 +91,7 @@ class ProtoField(NamedTuple):
     has_presence: bool = False
     oneof: int | None = None
     message: ProtoMessage | None = None
-    symbols: tuple[tuple[int, str], ...] = ()
+    symbols: Mapping[int, str] = MappingProxyType({})
 
 
 def parse_protobuf_schema(document: Any) -> tuple[ProtoMessage, tuple[str, ...]]:
@@ -128,10 +129,12 @@ def only_message(descriptor_set: bytes) -> str:
 
 
 class _Declared(NamedTuple):
-    """A message of the set. `syntax`: of its file."""
+    """A message of the set: its fields are read once, however many others are of it. `syntax`: of its file. `is_map`:
+    it is an entry of one."""
 
-    fields: Fields
+    fields: list[Fields]
     syntax: str
+    is_map: bool
 
 
 class _Types:
@@ -140,7 +143,7 @@ class _Types:
     def __init__(self, descriptor_set: bytes) -> None:
         self._messages: dict[str, _Declared] = {}
         self._enums: dict[str, Fields] = {}
-        self._symbols_of: dict[str, tuple[tuple[int, str], ...]] = {}
+        self._symbols_of: dict[str, Mapping[int, str]] = {}
         self._left_out: list[str] = []
         self._nodes = 0
         for file in Fields(descriptor_set).all(1):
@@ -154,7 +157,8 @@ class _Types:
             self._enums[f"{scope}.{each.text(1)}"] = each
         for each in within.all(messages):
             name = f"{scope}.{each.text(1)}"
-            self._messages[name] = _Declared(each, syntax)
+            is_map = any(options.number(7) for options in each.all(7))
+            self._messages[name] = _Declared(each.all(2), syntax, is_map)
             self._declare(each, name, syntax, 3, 4, depth + 1)
 
     def root(self, name: str) -> tuple[ProtoMessage, tuple[str, ...]]:
@@ -173,8 +177,10 @@ class _Types:
             raise _wrong(path, f"more than {DEPTH_MAX} messages within each other")
         said = self._messages[full]
         if said.syntax not in ("proto2", "proto3"):
-            raise _wrong(path, f"{full[1:]} is of {said.syntax[:_SHOWN]}; only proto2 and proto3 are read")
-        members = [self._field(each, said.syntax, path, above) for each in said.fields.all(2)]
+            raise _wrong(
+                path, f"the file of {full[1:]} has the syntax {said.syntax[:_SHOWN]!r}; only proto2 and proto3 are read"
+            )
+        members = [self._field(each, said.syntax, path, above) for each in said.fields]
         fields = tuple(each for each in members if each is not None)
         check_names([each.name for each in fields], path or "$")
         if len({each.number for each in fields}) != len(fields):
@@ -217,8 +223,7 @@ class _Types:
         if full in above:
             return self._without(path)
         found = self._message(full, path, (*above, full))
-        options = self._messages[full].fields.all(7)
-        if any(each.number(7) for each in options):
+        if self._messages[full].is_map:
             return self._map(base, found, path)
         if not found.fields:
             return self._without(path)
@@ -238,14 +243,14 @@ class _Types:
     def _without(self, path: str) -> None:
         self._left_out.append(path[1:])
 
-    def _symbols(self, full: str, path: str) -> tuple[tuple[int, str], ...]:
+    def _symbols(self, full: str, path: str) -> Mapping[int, str]:
         if full not in self._enums:
             raise _wrong(path, f"descriptor_set has no enum {full[1:][:_SHOWN]!r}; was it made with imports?")
         if full not in self._symbols_of:  # once, however many fields are of it
             names: dict[int, str] = {}
             for each in self._enums[full].all(2):
                 names.setdefault(each.number(2) or 0, each.text(1))
-            self._symbols_of[full] = tuple(names.items())
+            self._symbols_of[full] = names
         return self._symbols_of[full]
 
 
