@@ -132,6 +132,8 @@ class PowerLoss(mfusepy.Operations):
         return 0
 
     def link(self, target: str, source: str) -> int:
+        if "LAKEMQ_TEST_NO_LINKS" in os.environ:
+            raise mfusepy.FuseOSError(errno.EPERM)
         os.link(self._at(source), self._at(target))
         self._disk.do(Entry(None, Path(target), self._file(source)))
         return 0

@@ -42,11 +42,11 @@ class Machine:
         self.data.mkdir()
         self._disk.mkdir()
 
-    def start(self, seed: int) -> None:
-        """Mount it; `seed` says what the next cut will leave."""
+    def start(self, seed: int, **more: str) -> None:
+        """Mount it; `seed` says what the next cut will leave. `more`: of its environment."""
         self._cut.unlink(missing_ok=True)
         command = [sys.executable, "-m", "tests.power.file_system", str(self._disk), str(self.data), str(seed)]
-        environment = os.environ | FUSE
+        environment = os.environ | FUSE | more
         if self._forks is not None:
             self._server = self._forks.popen(command, environment)
         else:

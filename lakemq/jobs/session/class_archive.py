@@ -11,8 +11,6 @@ import hashlib
 import sys
 from pathlib import Path
 
-import pyspark
-
 from lakemq.jobs.session import jars
 from lakemq.jobs.session.java import release_of
 
@@ -30,7 +28,7 @@ def path_for(java: Path) -> Path:
     parts = (
         release_of(java),
         str(java.resolve()),
-        pyspark.__version__,
+        jars.DELTA.versions(),
         sys.prefix,
         *sorted(jars.DELTA.pins().values()),
     )

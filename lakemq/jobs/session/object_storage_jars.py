@@ -1,20 +1,17 @@
 """The jars of S3A, and the one class of ours that commits to Delta's log in a bucket.
 
-Hadoop asks for all of Amazon's SDK in one jar of 0.7 GB; here are the parts of it that S3A uses. The class is compiled
-by the compiler that is part of Spark, as there need not be a JDK.
+Hadoop asks for all of Amazon's SDK in one jar of 0.7 GB; here are the parts of it that S3A uses.
 """
 
 from __future__ import annotations
 
-import hashlib
 import sys
-import zipfile
 from pathlib import Path
-from typing import Any
 
 from lakemq.jobs.errors import JarsUnavailable
 from lakemq.jobs.session import jars
 from lakemq.jobs.session.jar_set import ATTEMPTS_MAX, GETS_THEM, JarSet, ivy_in
+from lakemq.jobs.session.java_source import compile_into, version_of
 
 HADOOP_AWS = "org.apache.hadoop:hadoop-aws:3.5.0"
 """Of the Hadoop that is in pyspark 4.2.0."""
@@ -27,13 +24,12 @@ _LEFT_OUT = ",".join(
         *("org.wildfly.openssl:wildfly-openssl", "commons-logging:commons-logging"),
     )
 )
-_SOURCE = Path(__file__).with_name("ConditionalLogStore.java")
+_SOURCE = "ConditionalLogStore"
 _OURS = "lakemq-log-store.jar"
 
 
 def _versions() -> str:
-    source = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()
-    return f"{HADOOP_AWS}\nawssdk {SDK}\n{_SOURCE.name} {source}\n"
+    return f"{HADOOP_AWS}\nawssdk {SDK}\n{version_of(_SOURCE)}"
 
 
 S3A = JarSet(
@@ -65,13 +61,7 @@ def _resolve_and_compile(work: Path) -> None:
     builder = builder.config("spark.jars.ivy", ivy_in(work)).config("spark.jars.packages", ",".join(wanted))
     builder = builder.config("spark.jars.excludes", _LEFT_OUT)
     session = builder.config("spark.driver.extraClassPath", f"{jars.DELTA.folder()}/*").getOrCreate()
-    jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.cook(_SOURCE.read_text(encoding="utf-8"))
-    classes = compiler.getBytecodes()
-    with zipfile.ZipFile(work / _OURS, "w") as jar:
-        for name in sorted(classes):
-            jar.writestr(zipfile.ZipInfo(f"{name.replace('.', '/')}.class"), bytes(classes[name]))
+    compile_into(work / _OURS, _SOURCE, session)
     session.stop()
 
 

@@ -68,6 +68,8 @@ CONF: dict[str, str] = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Hadoop's own local file system forks a `chmod` for each file that it makes.
     "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+    # Delta's own class forks ten for each commit.
+    "spark.delta.logStore.file.impl": jars.LOG_STORE,
     "spark.sql.streaming.checkpointFileManagerClass": (
         f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
