@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -452,6 +453,21 @@ def test_a_body_is_what_google_s_library_reads_of_it(parts: list[dict[str, Any]]
     row = DECODE(body, 0)
     row["j"].sort(key=lambda pair: pair[0])
     assert row == shown(MESSAGE.FromString(body))
+
+
+SET = FILES.SerializeToString()
+
+
+@given(st.integers(0, len(SET) - 1), st.binary(max_size=3), st.integers(0, 3))
+def test_whatever_a_descriptor_set_is_it_is_a_schema_or_refused(at: int, added: bytes, gone: int) -> None:
+    content = SET[:at] + added + SET[at + gone :]
+    try:
+        text = compact({"message": "t.M", "descriptor_set": b64encode(content).decode()})
+        decode = make_decoder((SchemaVersion(1, "protobuf", text, 0),))
+    except InvalidRequest:
+        return
+    with suppress(Misfit):
+        decode(b"\x08\x01\x4a\x00", 0)
 
 
 @given(st.binary(max_size=64))
