@@ -1,7 +1,8 @@
 """Bodies in Protobuf's binary encoding, as rows.
 
 What is more lenient or stricter than Google's own parsers: an enum's number without a name is that number as text,
-also in proto2; a field of another wire type than the schema says is an error, and not an unknown field.
+also in proto2; a field of another wire type than the schema says is an error, and not an unknown field; a message that
+another field of its oneof replaces isn't looked at; an entry of a map may have fields that the schema doesn't know.
 """
 
 from __future__ import annotations
