@@ -185,6 +185,8 @@ def test_parts_of_a_message_are_one_and_the_last_of_a_oneof_counts() -> None:
 def test_numbers_that_are_repeated_come_packed_or_one_by_one() -> None:
     assert read(b"\x0a\x02\x01\x02\x08\x03\x0a\x01\x04", M={"x": "1 repeated int32"}) == {"x": [1, 2, 3, 4]}
     assert read(b"\x08\x96\x80\x80\x80\xf0\xff\xff\xff\x7f", M={"x": "1 int32"}) == {"x": 22}, "the low 32 bits"
+    assert read(b"\x08\x82\x80\x80\x80\x10", M={"x": "1 sint32"}) == {"x": 1}
+    assert read(b"\x08" + b"\xff" * 9 + b"\x7f", M={"x": "1 uint64"}) == {"x": Decimal(2**64 - 1)}
 
 
 def test_fields_that_the_schema_does_not_have_are_passed_over() -> None:
@@ -228,6 +230,7 @@ def test_confluent_s_header_is_passed_over() -> None:
         (b"\x3a\x0b\x08" + b"\xff" * 8 + b"\x7f\x00", "at: "),
         (b"\x3a\x06\x10\x80\x94\xeb\xdc\x03", "at: the time is outside"),
         (b"\x42\x07\x08\x80\xa0\xd2\xeb\xd8\x0f", "took: "),
+        (b"\x42\x06\x10\x80\x94\xeb\xdc\x03", "took: it is no duration"),
         (b"\x42\x0d\x08\x01\x10" + b"\xff" * 9 + b"\x01", "took: it is no duration"),
     ],
 )
@@ -392,6 +395,10 @@ def test_a_small_body_becomes_no_more_values_than_there_is_room_for() -> None:
         with pytest.raises(Misfit, match="more than 2000000 values"):
             decode(entry * (VALUES_MAX // 450 + 1), 0)
     assert len(decode(b"\x18\x01" * 1_000, 0)["b"]) == 1_000
+    nearly = b"\x0a\x00" * (VALUES_MAX // 451)
+    for numbers in (b"\x18\x01" * 1_000, b"\x1a\xe8\x07" + b"\x01" * 1_000):
+        with pytest.raises(Misfit, match="more than 2000000 values"):
+            decode(nearly + numbers, 0)
 
 
 TYPES: dict[str, Members] = {
