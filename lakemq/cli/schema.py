@@ -16,7 +16,7 @@ from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import note, stdout, write_line
 from lakemq.cli.spread import Name
 from lakemq.model.errors import InvalidRequest, SchemaNotFound, TopicNotFound
-from lakemq.model.schema_kinds import BODIES_MAX, JSON_SCHEMA, TYPES, last_of_each
+from lakemq.model.schema_kinds import BODIES_MAX, JSON_SCHEMA, PROTOBUF, TYPES, last_of_each
 from lakemq.model.topic_table import table_name
 
 if TYPE_CHECKING:
@@ -68,6 +68,15 @@ def set_schema(
     topic: Name,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The schema; -: stdin.")],
     type: Annotated[str, typer.Option("--type", metavar="|".join(TYPES), help="What the schema is.")] = JSON_SCHEMA,
+    message: Annotated[
+        str | None,
+        typer.Option(
+            "--message",
+            metavar="NAME",
+            help="With protobuf: the full name of the message.",
+            show_default="the only one",
+        ),
+    ] = None,
     if_version: IfVersion = None,
     table: Annotated[
         bool | None,
@@ -78,24 +87,37 @@ def set_schema(
 ) -> None:
     """Set a topic's schema, or a new version of it.
 
-    A new version must read all that the others have written.
+    A new version must read all that the others have written. With protobuf the file is a descriptor set, made by
+    `protoc --include_imports --descriptor_set_out`, or a .proto file where protoc is installed.
 
     \b
     lakemq topic schema set invoices invoice.schema.json
     lakemq topic schema set invoices - --if-version 1 < invoice.schema.json
     lakemq topic schema set readings reading.avsc --type avro
+    lakemq topic schema set shipments shipment.desc --type protobuf --message shop.Shipment
     lakemq topic schema set invoices invoice.schema.json --table
     lakemq topic schema set invoices invoice.schema.json --nameservers http://127.0.0.1:9876
     """
-    try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"can't read {file}: {error}") from None
+    if type == PROTOBUF:
+        from lakemq.cli.descriptor_set import schema_of_file
+
+        text = schema_of_file(file, message)
+    elif message is not None:
+        raise InvalidRequest("--message is of --type protobuf alone")
+    else:
+        text = _text_of(file)
     with connect_all(context, broker, nameservers) as brokers:
         done = ask_each(brokers, lambda client: client.set_schema(topic, text, type, if_version, table))
     for name, said in done.items():
         keeps = ", and a Delta table" if said.get("table") else ""
         note(f"topic {topic} has version {said['version']} of its schema{keeps}{name and f' at {name}'}")
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return sys.stdin.read() if str(file) == "-" else file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"can't read {file}: {error}") from None
 
 
 @app.command()

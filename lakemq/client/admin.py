@@ -144,8 +144,9 @@ class Admin:
         """Give a topic a schema, or a new version of it, at each broker that has the topic. The same as the current one
         changes nothing.
 
-        `schema`: as JSON or its text. `type`: `json` (JSON Schema) or `avro`. `if_version`: only if the current version
-        is that one; 0: there is none. `table`: whether the jobs keep a Delta table of the topic; None: as before.
+        `schema`: as JSON or its text. `type`: `json` (JSON Schema), `avro`, or `protobuf`: an object of `message`, its
+        full name, and `descriptor_set`, a FileDescriptorSet in base64. `if_version`: only if the current version is
+        that one; 0: there is none. `table`: whether the jobs keep a Delta table of the topic; None: as before.
         Raises `TopicNotFound`, `InvalidRequest`, `IncompatibleSchema`, `SchemaChanged`.
         """
         said: dict[str, Any] = {"type": type, "if_version": if_version, "table": table, "broker": broker}

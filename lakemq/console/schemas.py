@@ -15,6 +15,7 @@ from lakemq.model.infer_schema import Inferred, infer_schema
 from lakemq.model.schema import TEXT_BYTES_MAX, SchemaVersion, TopicSchemas, compact, next_version, parse_schema
 from lakemq.model.schema_kinds import last_of_each
 
+KIND_NAMES = {"json": "JSON Schema", "avro": "Avro", "protobuf": "Protobuf"}
 TEXT_CHARACTERS_MAX = 4 * TEXT_BYTES_MAX
 """As many as the broker takes, spaces and all."""
 INFER_MESSAGES_MAX = 1_000

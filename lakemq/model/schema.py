@@ -32,6 +32,8 @@ from lakemq.model.column_type import (
 from lakemq.model.errors import IncompatibleSchema, InvalidRequest, SchemaChanged, SchemaNotFound
 from lakemq.model.fit import Misfit, decoder_of_json
 from lakemq.model.json_schema import parse_json_schema
+from lakemq.model.protobuf_decode import decoder_of_protobuf
+from lakemq.model.protobuf_schema import ProtoMessage, check_protobuf_readable, parse_protobuf_schema
 from lakemq.model.schema_kinds import AVRO, PROTOBUF, TYPES
 from lakemq.model.topic_columns import IN_VIEW
 
@@ -116,18 +118,17 @@ NO_SCHEMAS = TopicSchemas()
 
 
 class Parsed(NamedTuple):
-    """A schema as it is used. `columns`: a STRUCT of them. `ignored`: keywords that no column holds. `avro`: what an
-    AVRO one says."""
+    """A schema as it is used. `columns`: a STRUCT of them. `ignored`: what of it no column holds. `avro`, `protobuf`:
+    what one of that type says."""
 
     columns: ColumnType
     ignored: tuple[str, ...] = ()
     avro: AvroType | None = None
+    protobuf: ProtoMessage | None = None
 
 
 def parse_schema(type: str, text: str) -> Parsed:
     """What a schema's text says. Raises `InvalidRequest`."""
-    if type == PROTOBUF:
-        raise InvalidRequest("schemas of type protobuf aren't read by this lakemq: there are json and avro")
     if type not in TYPES:
         raise InvalidRequest(f"type is one of {', '.join(TYPES)}, not {type[:100]!r}")
     document = _document(text)
@@ -135,6 +136,9 @@ def parse_schema(type: str, text: str) -> Parsed:
         avro = parse_avro_schema(document)
         check_defaults(avro)
         parsed = Parsed(avro.columns, (), avro)
+    elif type == PROTOBUF:
+        message, left_out = parse_protobuf_schema(document)
+        parsed = Parsed(message.columns, left_out, protobuf=message)
     else:
         parsed = Parsed(*parse_json_schema(document))
     for field in parsed.columns.fields:
@@ -190,6 +194,8 @@ def check_compatible(topic: str, old: SchemaVersion, type: str, new: Parsed) -> 
         before = parse_schema(old.type, old.text)
         if before.avro is not None and new.avro is not None:
             reasons = check_avro_readable(before.avro, new.avro)
+        elif before.protobuf is not None and new.protobuf is not None:
+            reasons = check_protobuf_readable(before.protobuf, new.protobuf)
         else:
             reasons = list(_unreadable(before.columns, new.columns, ""))
     if reasons:
@@ -247,10 +253,14 @@ def make_decoder(versions: Sequence[SchemaVersion]) -> Decode:
     """Reads bodies with the last of these, whichever of them they were written with.
 
     A body may begin with the five bytes of Confluent's wire format: a zero, and a number that says the schema. Of a
-    JSON body they are passed over. Avro says nothing of its writer's schema: it is the version of that number, else the
-    one that was current when the body was stored, else the newest by which the body can be read to its end."""
+    JSON body they are passed over, and of a Protobuf body, whose fields have numbers of their own. Avro says nothing of
+    its writer's schema: it is the version of that number, else the one that was current when the body was stored, else
+    the newest by which the body can be read to its end."""
     current = versions[-1]
     parsed = parse_schema(current.type, current.text)
+    if parsed.protobuf is not None:
+        decode_protobuf = decoder_of_protobuf(parsed.protobuf)
+        return lambda body, _: decode_protobuf(body)
     if parsed.avro is None:
         decode_json = decoder_of_json(parsed.columns)
         return lambda body, _: decode_json(body[_HEADER_BYTES:] if body[:1] == _MAGIC else body)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 JSON_SCHEMA, AVRO, PROTOBUF = "json", "avro", "protobuf"
-TYPES = (JSON_SCHEMA, AVRO)
+TYPES = (JSON_SCHEMA, AVRO, PROTOBUF)
 BODIES_MAX = 10_000
 """So many messages a schema is inferred of, at most."""
 

@@ -21,6 +21,7 @@ import httpx
 from lakemq.testing import start_gateway, start_nameserver
 from tests.cli.examples import Call
 from tests.gateway.http_client import connect, produce
+from tests.model.protobuf_files import files_of
 from tests.quick_spark import QUICK_SPARK
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +46,7 @@ ORDERS = [{"body": '{"amount": 20}', "tag": "paid", "keys": ["42", "user-17"], "
 
 INVOICE = {"type": "object", "properties": {"id": {"type": "integer"}}}
 READING = {"type": "record", "name": "Reading", "fields": [{"name": "celsius", "type": "double"}]}
+SHIPMENT = files_of("shop", Shipment={"id": "1 int64", "weight_kg": "2 optional double"})
 
 
 @dataclass(frozen=True)
@@ -116,11 +118,12 @@ class Site:
 
     def _make_schema(self) -> None:
         """The topics of the examples anew, one with the first version of its schema."""
-        for topic in ("invoices", "readings"):
+        for topic in ("invoices", "readings", "shipments"):
             self.http.delete(f"/v1/topics/{topic}")
             produce(self.http, topic, '{"id": 7}')
         (self.folder / "invoice.schema.json").write_text(json.dumps(INVOICE))
         (self.folder / "reading.avsc").write_text(json.dumps(READING))
+        (self.folder / "shipment.desc").write_bytes(SHIPMENT.SerializeToString())
         self.http.put("/v1/topics/invoices/schema", json={"schema": INVOICE}).raise_for_status()
 
     def _make_dead_letter(self) -> tuple[str, str]:

@@ -78,7 +78,7 @@ def test_there_are_not_too_many_versions() -> None:
 @pytest.mark.parametrize(
     ("type", "schema"),
     [
-        ("protobuf", of(a={})),
+        ("protobuf", {}),
         ("xml", of(a={})),
         ("json", "{"),
         ("json", "nothing"),

@@ -48,7 +48,7 @@ class ColumnInfo(NamedTuple):
 
 class SchemaInfo(NamedTuple):
     """A version of a topic's schema, as it is at the first of `brokers`; `differs`: another one has another. `type`:
-    `json` or `avro`. `schema`: its text. `ignored`: keywords of it that no column holds. `versions`: all there are.
+    `json`, `avro` or `protobuf`. `schema`: its text. `ignored`: what of it no column holds. `versions`: all there are.
     `table`: the jobs keep a Delta table of the topic, as one of them says at least."""
 
     topic: str

@@ -10,8 +10,10 @@ from starlette.responses import Response
 
 from lakemq.console import curl, shown
 from lakemq.console.asked import Broker
+from lakemq.console.decoded import decoded_of
 from lakemq.console.histories import FURTHER_MAX, FURTHER_STEP, history_of
 from lakemq.console.lake_life import why_not, with_lake
+from lakemq.console.schemas import KIND_NAMES
 from lakemq.console.visit import Visit
 from lakemq.contract import routes
 from lakemq.model.access import Action
@@ -151,6 +153,8 @@ async def show_message(visit: Visit) -> Response:
         message=shown_one,
         topic=topic,
         body=None if message is None else shown.body_of(message),
+        decoded=None if message is None else await decoded_of(visit.broker, topic, message),
+        kinds=KIND_NAMES,
         command="" if message is None else _command(visit, message, topic, history),
         may_send=message is not None and not is_system(topic) and who.may_on_topic(Action.PUB, topic),
     )

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from lakemq.console.rendering import segment
 from lakemq.console.schemas import (
+    KIND_NAMES,
     TEXT_CHARACTERS_MAX,
     Preview,
     newest_bodies,
@@ -33,7 +34,6 @@ INFERS_MAX = 2
 """So many proposals are made at a time."""
 PREVIEWS_MAX, USER_PREVIEWS_MAX = 4, 2
 """So many previews run at a time, in all and for one user: each keeps a core busy while it parses its schema."""
-NAMES = {"json": "JSON Schema", "avro": "Avro", "protobuf": "Protobuf"}
 _MISTAKES = ("invalid_request", "incompatible_schema", "schema_changed")
 """What the form says of a schema that isn't taken."""
 _INFERS = asyncio.Semaphore(INFERS_MAX)
@@ -68,7 +68,7 @@ async def show(visit: Visit) -> Response:
         topic=topic,
         schema=schema,
         text="" if schema is None else shown_text(schema["schema"]),
-        names=NAMES,
+        names=KIND_NAMES,
         sql=sql_link(topic),
         statement=statement_of(topic),
         may_change=mine and who.may_on_topic(Action.UPDATE, topic),
@@ -109,7 +109,7 @@ async def _inferred(visit: Visit, topic: str) -> Any:
 
 
 def _form(visit: Visit, values: dict[str, str], problem: str = "", status: int = 200, said: str = "") -> Response:
-    types = [(each, NAMES.get(each, each)) for each in TYPES]
+    types = [(each, KIND_NAMES.get(each, each)) for each in TYPES]
     most = TEXT_CHARACTERS_MAX
     topic = visit.path("topic")
     return visit.page(
@@ -141,7 +141,9 @@ async def preview(visit: Visit) -> Response:
         return _form(visit, values, f"Wait a moment, then try again: {error.detail}.", 503)
     status = 400 if found.refused else 200
     first = known is None
-    return visit.page("schema_preview.html", status, topic=topic, values=values, found=found, first=first, names=NAMES)
+    return visit.page(
+        "schema_preview.html", status, topic=topic, values=values, found=found, first=first, names=KIND_NAMES
+    )
 
 
 async def set_version(visit: Visit) -> Response:

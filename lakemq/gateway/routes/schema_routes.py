@@ -30,8 +30,9 @@ _SPACES = 4
 
 
 class SchemaBody(BaseModel):
-    """A schema, as JSON or as its text. `type`: json (JSON Schema) or avro. `if_version`: only if the current version
-    is that one; 0: there is none. `table`: whether the jobs keep a Delta table of the topic; not given: as before."""
+    """A schema, as JSON or as its text. `type`: json (JSON Schema), avro, or protobuf: an object of `message`, its full
+    name, and `descriptor_set`, a FileDescriptorSet in base64. `if_version`: only if the current version is that one; 0:
+    there is none. `table`: whether the jobs keep a Delta table of the topic; not given: as before."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     type: str = Field(JSON_SCHEMA, max_length=100)

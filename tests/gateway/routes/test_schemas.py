@@ -13,6 +13,7 @@ from lakemq.testing import start_gateway
 from tests.gateway.access.asking import allow, ask_as, make_user, token_of
 from tests.gateway.fleet.following import start_pair, wait_for
 from tests.gateway.http_client import connect, is_problem, produce, put_topic
+from tests.model.protobuf_files import files_of, schema_of
 
 V1: dict[str, Any] = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 V2: dict[str, Any] = {**V1, "properties": {**V1["properties"], "total": {"type": "number", "minimum": 0}}}
@@ -104,6 +105,19 @@ def test_a_topic_has_a_table_of_its_own_where_that_is_said(http: httpx.Client, t
 def test_what_is_no_schema_is_refused(http: httpx.Client, topic: str, schema: Any, said: dict[str, Any]) -> None:
     put_topic(http, topic)
     assert is_problem(put_schema(http, topic, schema, **said), 400, "invalid_request")
+
+
+def test_protobuf_is_a_descriptor_set_and_a_message(http: httpx.Client, topic: str) -> None:
+    put_topic(http, topic)
+    schema = schema_of(files_of(M={"id": "1 uint64", "again": "2 M"}))
+    found = put_schema(http, topic, schema, type="protobuf").json()
+    assert (json.loads(found["schema"]), found["ignored"]) == (schema, ["again"])
+    assert found["columns"] == [{"name": "id", "type": "decimal(20,0)"}]
+    assert get_schema(http, topic).json() == found
+    answer = put_schema(http, topic, schema_of(files_of(M={"id": "1 string"})), type="protobuf")
+    assert is_problem(answer, 409, "incompatible_schema")
+    large = schema_of(files_of(**{f"M{at}": {"x" * 100: "1 int32"} for at in range(500)}), "t.M1")
+    assert "it may have 65536" in put_schema(http, topic, large, type="protobuf").json()["detail"]
 
 
 def test_two_topics_have_no_tables_that_sql_takes_for_one(http: httpx.Client, topic: str) -> None:

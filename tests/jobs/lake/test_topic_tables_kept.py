@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,6 +48,7 @@ from tests.jobs.conftest import produce_to
 from tests.jobs.lake_checks import wait_until_compacted
 from tests.jobs.order_schema import ORDER
 from tests.jobs.streams import LakeRun
+from tests.model.protobuf_files import Members, class_of, files_of, schema_of
 
 PAID = {**ORDER, "properties": {**ORDER["properties"], "paid": {"type": "boolean"}}}
 PAID["properties"] |= {
@@ -129,6 +131,42 @@ def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         made.views.register()
         yield made
         made.query.stop()
+
+
+def test_protobuf_bodies_are_rows_as_the_schema_grows(scene: Scene) -> None:
+    topic = scene.new_topic()
+    first: Members = {
+        "id": "1 uint32",
+        "at": "2 google.protobuf.Timestamp",
+        "by": "3 map<int32,L>",
+        "lines": "4 repeated L",
+    }
+    line: Members = {"sku": "1 string"}
+    files, wider = (
+        files_of(M=members, L=lines)
+        for members, lines in ((first, line), ({**first, "more": "5 optional double"}, {**line, "count": "2 int32"}))
+    )
+    scene.put_schema(topic, schema_of(files), type="protobuf", table=True)
+    body = class_of(wider)(id=7, lines=[{"sku": "a", "count": 2}], more=0.5)
+    body.at.FromSeconds(1_700_000_000)
+    body.by[-1].sku = "b"
+    encoded = [b64encode(each).decode() for each in (body.SerializeToString(), b"", b"\x08")]
+    said = [{"body": each, "body_encoding": "base64", "queue_id": 0} for each in encoded]
+    produce_to(scene.gateway.url, topic, said)
+    scene.compact()
+    scene.keep()
+    at = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+    assert scene.rows(topic, "id", "at", "by", "lines", "_error") == [
+        (7, at, [("-1", {"sku": "b"})], [{"sku": "a"}], None),
+        (0, None, [], [], None),
+        (None, None, None, None, "id: the body ends too early"),
+    ]
+    scene.put_schema(topic, schema_of(wider), type="protobuf")
+    produce_to(scene.gateway.url, topic, said[:1])
+    scene.compact()
+    scene.keep()
+    assert scene.rows(topic, "more", "_schema_version") == [(None, 1), (None, 1), (None, 1), (0.5, 2)]
+    assert scene.rows(topic, "lines")[3] == ([{"sku": "a", "count": 2}],)
 
 
 def test_history_and_what_comes_are_rows_once_across_restarts(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from threading import Timer
@@ -30,6 +31,7 @@ from tests.jobs.empty_lake import put_tables
 from tests.jobs.lake_checks import wait_until_compacted
 from tests.jobs.order_schema import ORDER
 from tests.jobs.streams import LakeRun, begun
+from tests.model.protobuf_files import Members, class_of, files_of, schema_of
 
 WIDER: dict[str, Any] = {**ORDER, "properties": {**ORDER["properties"], "paid": {"type": "boolean"}}}
 
@@ -79,7 +81,7 @@ def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         put_tables(spark, folder / "lake")
         made = Scene(spark, gateway, folder / "lake")
         with connect(gateway) as http:
-            for topic in ("orders", "my-Topic", "avro", "others"):
+            for topic in ("orders", "my-Topic", "avro", "proto", "others"):
                 put_topic(http, topic)
         line = {"sku": "a"}
         made.produce("orders", {"id": 1, "total": 0.1, "at": "2026-01-02T03:04:05.6Z", "lines": [line]}, "no JSON")
@@ -185,6 +187,41 @@ def test_avro_is_read_by_the_version_that_wrote_it(scene: Scene) -> None:
     found = scene.rows("SELECT s, n, _error IS NULL FROM topics.avro ORDER BY _offset")
     assert found[:4] == [("none", 3, True), ("y", 4, True), ("none", 3, True), ("z", 5, True)]
     assert scene.rows("SELECT DISTINCT typeof(n) FROM topics.avro") == [("bigint",)]
+
+
+def test_protobuf_has_typed_columns_and_a_new_version_reads_all(scene: Scene) -> None:
+    line: Members = {"sku": "1 string", "count": "2 int32"}
+    first: Members = {
+        "id": "1 uint64",
+        "at": "2 google.protobuf.Timestamp",
+        "took": "3 google.protobuf.Duration",
+        "lines": "4 repeated Line",
+        "labels": "5 map<string,State>",
+        "card": "6 oneof:by string",
+        "cash": "7 oneof:by bool",
+    }
+    state: Members = {"NEW": 0, "PAID": 1}
+    files = files_of(M=first, Line=line, State=state)
+    scene.put_schema("proto", schema_of(files), type="protobuf")
+    body = class_of(files)(id=2**64 - 1, lines=[{"sku": "a"}], labels={"x": 1, "y": 9}, cash=True)
+    body.at.FromJsonString("2026-01-02T03:04:05.678Z")
+    body.took.FromTimedelta(timedelta(seconds=1.5))
+    encoded = [b64encode(each).decode() for each in (body.SerializeToString(), b"\x08", b"")]
+    said = [{"body": each, "body_encoding": "base64", "queue_id": 0} for each in encoded]
+    produce_to(scene.gateway.url, "proto", said)
+    unix_millis = "unix_millis(at) AS at"
+    found = scene.rows(
+        f"SELECT id, {unix_millis}, took, lines, labels, card, cash, _error FROM topics.proto ORDER BY _offset"
+    )
+    assert found == [
+        (Decimal(2**64 - 1), 1_767_323_045_678, Decimal("1.5"), [("a", 0)], {"x": "PAID", "y": "9"}, None, True, None),
+        (*[None] * 7, "id: the body ends too early"),
+        (Decimal(0), None, None, [], {}, None, None, None),
+    ]
+    scene.put_schema(
+        "proto", schema_of(files_of(M={**first, "more": "8 string"}, Line=line, State=state)), type="protobuf"
+    )
+    assert scene.rows("SELECT id, more FROM topics.proto ORDER BY _offset")[0] == (Decimal(2**64 - 1), "")
 
 
 def test_what_is_asked_for_by_time_and_place_passes_over_the_rest(scene: Scene) -> None:
