@@ -65,6 +65,7 @@ PAGES = (
     "docs/promises.md",
     "docs/reliability.md",
     "docs/replay_erase.md",
+    "docs/routing.md",
     "docs/schemas.md",
     "docs/secured.md",
     "docs/security.md",
