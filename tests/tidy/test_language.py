@@ -59,6 +59,7 @@ PAGES = (
     "docs/maintenance.md",
     "docs/metrics.md",
     "docs/migrate.md",
+    "docs/notebooks.md",
     "docs/operate.md",
     "docs/operate_fleet.md",
     "docs/order.md",
@@ -77,6 +78,7 @@ PAGES = (
     "docs/traces.md",
     "docs/transactions.md",
     "docs/trials.md",
+    "notebooks/README.md",
 )
 """Documents that are clean."""
 CODE: tuple[str, ...] = (
@@ -87,6 +89,7 @@ CODE: tuple[str, ...] = (
     "lakemq/logs",
     "lakemq/model/errors.py",
     "lakemq/settings",
+    "notebooks",
 )
 """Files and folders whose docstrings and strings are clean."""
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
