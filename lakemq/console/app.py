@@ -184,4 +184,4 @@ def _parse_form(body: bytes) -> dict[str, str]:
         text = body.decode("ascii")
         return dict(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=FORM_FIELDS_MAX))
     except ValueError:
-        raise InvalidRequest("this is no form that a browser sends") from None
+        raise InvalidRequest("this isn't a form that a browser sends") from None

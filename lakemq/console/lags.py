@@ -75,7 +75,7 @@ def rows_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
         rows = [dict(zip(names, row, strict=True)) for row in answer["rows"]]
         return [{name: row[name] if name == "topic" else int(row[name]) for name in row} for row in rows]
     except (KeyError, TypeError, ValueError):
-        raise InvalidRequest("the jobs answered with something else than rows of offsets") from None
+        raise InvalidRequest("the jobs' answer isn't rows of offsets") from None
 
 
 def lag_over_time(

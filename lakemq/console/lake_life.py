@@ -32,7 +32,7 @@ _COLUMNS = (
 )
 _WHY_NOT = {
     "unreachable": "No jobs answer SQL, so the lake wasn't read.",
-    "forbidden": "You may not ask in SQL, so the lake wasn't read.",
+    "forbidden": "You may not use SQL, so the lake wasn't read.",
     "request_timeout": f"The lake took longer than {LOOK_MS_MAX // 1000} s.",
 }
 
@@ -66,7 +66,7 @@ def events_of(answer: Mapping[str, Any], sent: Mapping[str, Any]) -> list[dict[s
         rows = [dict(zip(names, row, strict=True)) for row in answer["rows"]]
         found = [_event(row) for row in rows]
     except (KeyError, TypeError, ValueError):
-        raise InvalidRequest("the jobs answered with something else than rows of messages") from None
+        raise InvalidRequest("the jobs' answer isn't rows of messages") from None
     to = sent["real_topic"] if sent["topic"] in _WAITED_IN else None
     # A copy in another topic, such as a replay's, is a message of its own.
     return [each for each in found if each["what"] != "stored" or each["topic"] == to]

@@ -92,7 +92,7 @@ def rows_of(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
         names = [column["name"] for column in answer["columns"]]
         return [_message(dict(zip(names, row, strict=True))) for row in answer["rows"]]
     except (KeyError, TypeError, ValueError):
-        raise InvalidRequest("the jobs answered the search with something else than its rows") from None
+        raise InvalidRequest("the jobs' answer to the search isn't rows of messages") from None
 
 
 def _message(row: dict[str, Any]) -> dict[str, Any]:
