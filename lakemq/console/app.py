@@ -1,5 +1,5 @@
-"""The pages' one road: who looks, whether a form is one of this console's, what an error says, and the headers that
-every answer has."""
+"""The common path of all pages: the session, the check that a form is one of this console's, error texts, and the
+headers of every answer."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Console:
         await self._router(scope, receive, _with_headers(send))
 
     def stop(self) -> None:
-        """Pages are kept current no more: the server stops."""
+        """Stop updating live pages, because the server stops."""
         self._services.live.stopping.set()
 
     async def close(self) -> None:

@@ -82,6 +82,8 @@ PAGES = (
 )
 """Documents that are clean."""
 CODE: tuple[str, ...] = (
+    "lakemq/client",
+    "lakemq/console",
     "lakemq/contract/headers.py",
     "lakemq/contract/metrics.py",
     "lakemq/contract/nameserver_routes.py",

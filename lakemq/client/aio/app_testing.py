@@ -108,8 +108,8 @@ class TestApp:
         await self._app._shut()  # pyright: ignore[reportPrivateUsage]
 
     async def send(self, topic: str, body: object = None, **fields: Unpack[MessageFields]) -> None:
-        """Have the listeners called with a message, and with all that comes of it; returns when nothing is left. Raises
-        `InvalidRequest` where there is no end of it."""
+        """Call the listeners with a message, and with all messages that result from it. Returns when none is left.
+        Raises `InvalidRequest` if that never ends."""
         self._broker.begin(self._app.state)
         self._broker.store(topic, *parts_of(body, fields, self._encoder))
         while (found := self._broker.next()) is not None:
@@ -126,12 +126,12 @@ class TestApp:
 
     @property
     def nacked(self) -> list[Nacked]:
-        """Each time that a listener could not process a message, and why."""
+        """Each failure of a listener to process a message, with the reason."""
         return self._broker.nacked
 
     @property
     def dead_letters(self) -> list[MessageView]:
-        """The messages that were given up."""
+        """The messages that became dead letters."""
         return self._broker.dead_letters
 
     @property

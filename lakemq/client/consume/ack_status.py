@@ -1,4 +1,4 @@
-"""What becomes of an acknowledgement."""
+"""The outcome of an acknowledgement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lakemq.model.errors import InvalidRequest, ReceiptExpired
 
 
 class AckStatus(StrEnum):
-    """What a broker says of one message that was acknowledged or nacked. Each equals the text that the contract has."""
+    """A broker's answer for one message that was acknowledged or nacked. Each value equals the contract's text."""
 
     OK = "ok"
     """It counts, now or since before."""

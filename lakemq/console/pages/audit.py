@@ -1,4 +1,4 @@
-"""Who did what, and who was refused."""
+"""The audit: the actions of each user, and what was refused."""
 
 from __future__ import annotations
 

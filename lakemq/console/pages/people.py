@@ -26,7 +26,7 @@ def is_administrator(who: Who) -> bool:
 
 
 async def list_users(visit: Visit) -> Response:
-    """All of them, a page at a time; of who may not see them that one alone."""
+    """All users, a page at a time; users who may not see the others see only themselves."""
     who = await visit.who()
     tested, is_open = await _test(visit, who), not who.token_required
     if not is_administrator(who):

@@ -109,7 +109,7 @@ async def ask_recall(visit: Visit) -> Response:
 
 
 async def recall(visit: Visit) -> Response:
-    """Recall them, and say of each what became of it."""
+    """Recall them, and report the outcome of each."""
     return await _recall_all(visit, _chosen(visit))
 
 

@@ -1,4 +1,4 @@
-"""Who looks, and at which broker."""
+"""Signing in and out, and the choice of a broker."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _statement(visit: Visit) -> str:
 
 
 async def _ask(visit: Visit, statement: str, form: str, rows: int) -> Answer | None:
-    """What the jobs answer; None: the browser waits no more, and the statement is cancelled."""
+    """The jobs' answer; None: the browser no longer waits, and the statement is cancelled."""
     content: dict[str, Any] = {"statement": statement, "format": form}
     if rows:
         content["rows_max"] = rows
