@@ -188,7 +188,10 @@ def test_where_it_takes_a_token_to_look_nobody_looks_without(guarded: Guarded) -
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"LAKEMQ_CONSOLE__HOST": "0.0.0.0"}, "console.host is 0.0.0.0: beyond this machine it takes auth.required"),
+        (
+            {"LAKEMQ_CONSOLE__HOST": "0.0.0.0"},
+            "console.host is 0.0.0.0: access from other machines needs auth.required",
+        ),
         ({"LAKEMQ_CONSOLE__REQUEST_BYTES_MAX": "200000000"}, "console.request_bytes_max is above"),
     ],
 )
