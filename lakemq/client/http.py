@@ -316,8 +316,8 @@ class HttpClient(OperatorRequests):
     def set_log_levels(
         self, levels: Mapping[str, str | None], for_ms: int | None = None, of: Literal["broker", "jobs"] = "broker"
     ) -> dict[str, Any]:
-        """Change them, of this very replica: until they go back, or the process ends; or of the jobs that it hears of.
-        Answers as `log_levels`."""
+        """Change the levels of this replica, or of the jobs that report to it, until they are reset or the process
+        ends. Answers as `log_levels`."""
         said = {"levels": dict(levels)} | ({} if for_ms is None else {"for_ms": for_ms})
         said |= {} if of == "broker" else {"of": of}
         return self._send(log_level_routes.PUT_LEVELS.at(), _dumps(said))

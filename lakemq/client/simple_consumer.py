@@ -20,8 +20,8 @@ class SimpleConsumer:
     """Receives messages from any queue for a group. Each is invisible to the other members until it is acknowledged, or
     its time has expired: then it is handed out again, with `reconsume_times` increased by one.
 
-    Options: `SimpleOptions`. Use it as a context manager, or `close` it. Threads may share it. With the option
-    `topic`, `for message in consumer` gets message after message, until it is closed.
+    Options: `SimpleOptions`. Use it as a context manager, or `close` it. Threads may share it. With the option `topic`,
+    `for message in consumer` receives one message after the other, until it is closed.
     """
 
     def __init__(self, group: str, **options: Unpack[SimpleOptions]) -> None:

@@ -55,7 +55,7 @@ class BrokerRow(NamedTuple):
 
 
 class JobRow(NamedTuple):
-    """A job, as the broker hears of it. `behind_s`: how long ago, at least, what it has yet to read was stored."""
+    """A job, as it reports to the broker. `behind_s`: the least age of what it has yet to read."""
 
     broker: str
     job: str

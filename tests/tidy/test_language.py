@@ -17,7 +17,7 @@ _VERBS = (
 GIVEAWAYS = {
     "'who' as a subject: name the actor": rf"(?:^|[.:;(] |\b(?:of|for|to|by|and|from|than|or) )who (?:{_VERBS})\b",
     "'as it comes': say 'by default'": r"\bas (?:it|they) comes?\b(?! in)",
-    "'heard of'": r"\bheard of\b",
+    "'heard of', 'hears of'": r"\b(?:heard|hears?) of\b",
     "'told so'": r"\btold so\b",
     "'what of it', 'of which there', 'of whom'": r"\bwhat of (?:it|them|that)\b|\bof which there\b|\bof whom\b",
     "'held against': say 'compared with', 'checked'": r"\bheld against\b",
@@ -27,7 +27,12 @@ GIVEAWAYS = {
     "'goes on with': say 'continues'": r"\bgo(?:es)? on with\b",
     "'for ever': say 'forever'": r"\bfor ever\b",
     "'what becomes of', 'what became of': say 'the outcome'": r"\bwhat (?:becomes|became) of\b",
-    "'is over': say 'has ended', 'has expired'": r"\b(?:time|run|redrive|handshake|token) is over\b",
+    "'in the place of': say 'instead of', 'on behalf of'": r"\bin the place of\b",
+    "'lets go of': say 'deletes', 'releases'": r"\blets? go of\b",
+    "'asked were': name the target": r"\basked (?:are|were)\b",
+    "'is such as': say 'looks like'": r"\bis such as\b",
+    "'twice is fine': say 'does no harm'": r"\btwice is fine\b",
+    "'is over': say 'has ended', 'has expired'": r"\b(?:time|run|redrive|handshake|token|live) (?:is|was) over\b",
     "'nobody knows who'": r"\bnobody knows who\b",
 }
 PAGES = (

@@ -71,7 +71,7 @@ class Admin(Topics, Schemas, Groups, Messages, Waiting, Redrives, Users):
 
 
 def brokers_of(options: AdminOptions) -> Brokers:
-    """Those that the options name. Raises `TypeError` for an option that there isn't, `InvalidRequest`."""
+    """The brokers that the options name. Raises `TypeError` for an unknown option, `InvalidRequest`."""
     unknown = set(options) - set(AdminOptions.__annotations__)
     if unknown:
         raise TypeError(f"there is no option {min(unknown)!r}")

@@ -30,11 +30,11 @@ CLOSE_S = 5.0
 class App(BaseApp):
     """An application: functions that process the messages of topics, and the resources that they need.
 
-    `@app.listener("orders")` says what is called, an `async def`, or a plain function, in a thread; `app.run()` starts
-    an event loop, and returns once SIGTERM, SIGINT or SIGHUP has asked it to stop: it takes nothing more, gives the
-    calls that are under way `stop_timeout_s`, and closes. A second signal ends the process at once. On a loop that
-    runs, such as a web framework's, it is an asynchronous context manager, or is `start`ed and `close`d.
-    Options: `AppOptions`. Each group is one `PushConsumer`, so all that is promised of that holds here.
+    `@app.listener("orders")` registers an `async def`, or a plain function, which runs in a thread. `app.run()` starts
+    an event loop, and returns once SIGTERM, SIGINT or SIGHUP has stopped it: it accepts no new messages, gives the
+    running calls `stop_timeout_s` to end, and closes. A second signal ends the process at once. On a running loop, such
+    as a web framework's, use it as an asynchronous context manager, or `start` and `close` it. Options: `AppOptions`.
+    Each group is one `PushConsumer`, with the same guarantees.
     """
 
     takes_async = True

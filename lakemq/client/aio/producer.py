@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class SendFuture:
-    """A message on its way: await it for its receipt. It needn't be awaited, and several may."""
+    """A message that is being sent: await it for its receipt. You needn't await it, and several tasks may."""
 
     __slots__ = ("_batch", "_number")
 
@@ -105,7 +105,7 @@ class Producer:
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
     ) -> SendFuture:
-        """Send a message; returns as soon as there is room for it, with what to await for its receipt.
+        """Send a message, and return as soon as the buffer has room for it. Await the result for the receipt.
 
         Raises `FlowControl` if there is no room within `timeout_s` plus one attempt.
         """
@@ -163,9 +163,10 @@ class Producer:
         await self._core.flush()
 
     async def close(self, timeout_s: Seconds | None = None) -> None:
-        """Send all that waits, and end; what isn't stored after `timeout_s` is given up (None: after
-        all its retries). Raises `SendFailed` with the messages that weren't stored: of those that failed
-        before, the first 1,000 (16 MiB) whose futures nobody awaited, not those sent one way. Twice is fine."""
+        """Send all waiting messages, and end. Messages that aren't stored after `timeout_s` (None: after all their
+        retries) are given up. Raises `SendFailed` with the messages that weren't stored. Of those that failed earlier
+        it has the first 1,000 (16 MiB) whose futures nobody has awaited, but none that was sent one way. Closing twice
+        does no harm."""
         failures = await self._core.close(None if timeout_s is None else to_seconds(timeout_s, "timeout_s"))
         if failures:
             raise SendFailed(f"{len(failures)} messages could not be sent: {failures[0][1]}", failures)
@@ -219,5 +220,5 @@ class Producer:
 
 
 def no_room(buffer_bytes: int) -> FlowControl:
-    """The error of a message that there is no place for."""
+    """The error for a message that doesn't fit into the buffer."""
     return FlowControl(f"the producer holds {buffer_bytes} bytes that aren't stored yet (buffer_bytes)")

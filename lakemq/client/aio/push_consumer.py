@@ -105,8 +105,8 @@ class PushConsumer:
         await self._engine.start()
 
     async def close(self) -> None:
-        """Finish the messages that are being processed, waiting 5 s at most, commit, and leave the
-        group: the others have the queues at once."""
+        """Finish the messages that are being processed, waiting at most 5 s, commit, and leave the group. The other
+        members get the queues at once."""
         await self._engine.close()
 
 

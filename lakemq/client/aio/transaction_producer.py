@@ -18,20 +18,20 @@ class TransactionListener(Protocol):
     """A program's part in its transactions."""
 
     async def execute_local_transaction(self, message: Message, transaction_id: str, argument: Any) -> Resolution:
-        """Do what belongs to the message, which is stored but seen by nobody. `argument` is what
-        `send_in_transaction` was given. An error counts as UNKNOWN, and is raised to the sender."""
+        """Execute the local transaction of the message, which is stored but not visible yet. `argument` is the one of
+        `send_in_transaction`. An error counts as UNKNOWN, and is raised to the sender."""
         ...
 
     async def check_local_transaction(self, message: MessageView) -> Resolution:
-        """How the transaction of `message.transaction_id` ended, which any producer of the group may have
-        begun. An error counts as UNKNOWN: the broker asks again."""
+        """Return how the transaction of `message.transaction_id` ended, which any producer of the group may have begun.
+        An error counts as UNKNOWN: the broker asks again."""
         ...
 
 
 class TransactionProducer(Producer):
     """A producer that also sends messages that become visible only if a local transaction commits.
 
-    It answers the broker's checks for its whole group from its first call, or `start`, on.
+    It answers the broker's checks for its whole group, starting with its first call, or `start`.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class TransactionProducer(Producer):
         self._transactions: Transactions | None = None
 
     async def start(self) -> None:
-        """Answer the group's checks from now on. Twice is fine."""
+        """Answer the group's checks from now on. Starting twice does no harm."""
         self._begun()
 
     async def send_in_transaction(

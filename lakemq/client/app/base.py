@@ -197,13 +197,13 @@ def given_by(app: BaseApp, producer: object, resources: Mapping[Callable[..., An
 
 
 def memory_broker(app: BaseApp) -> MemoryBroker:
-    """What a test has in the place of a broker."""
+    """A test's replacement for a broker."""
     options = app.consumer_options
     return MemoryBroker(app.plans.values(), options.get("reasons", "full"), options.get("orderly", False))
 
 
 def check_instead(app: BaseApp, resources: Mapping[Callable[..., Any], Any]) -> Mapping[Callable[..., Any], Any]:
-    """What a test gives in the place of resources. Raises `InvalidRequest` for what nobody asks for."""
+    """A test's replacements for resources. Raises `InvalidRequest` for a resource that nobody uses."""
     for factory in resources:
         if factory not in app.factories:
             raise InvalidRequest(f"no listener asks for the resource of {factory!r:.100}")

@@ -55,7 +55,7 @@ class Membership:
     @property
     def members(self) -> list[str]:
         """The client ids of all members that some broker knows, sorted; this one is among them. Brokers
-        that don't answer have no say: they don't hear of who leaves."""
+        that don't answer don't count: they don't learn of members that leave."""
         heard = [view for broker, view in self._views.items() if broker not in self._away] or self._views.values()
         return sorted({self._api.client_id, *(name for view in heard for name in view.members)})
 
@@ -98,7 +98,7 @@ class Membership:
             raise (refused or errors)[0]
 
     def tell(self) -> None:
-        """How this client is has changed: brokers hear of it without waiting for the next heartbeat."""
+        """The state of this client has changed: tell the brokers without waiting for the next heartbeat."""
         if self._beats is not None and (self._telling is None or self._telling.done()):
             self._telling = asyncio.create_task(self._tell())
 

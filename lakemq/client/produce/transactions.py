@@ -87,7 +87,7 @@ class Transactions:
         self._watch: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Answer the checks of the group from now on. Twice is fine."""
+        """Answer the checks of the group from now on. Starting twice does no harm."""
         if self._watch is None:
             self._watch = asyncio.get_running_loop().create_task(self._watch_brokers())
 

@@ -1,4 +1,4 @@
-"""Ending an open transaction in the place of its producer. Asked before it is done."""
+"""Ending an open transaction on behalf of its producer, after a confirmation."""
 
 from __future__ import annotations
 
