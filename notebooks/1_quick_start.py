@@ -2,8 +2,8 @@
 # MAGIC %md
 # MAGIC # 1 · Quick start
 # MAGIC
-# MAGIC Anna and Bert buy in a small shop. Each order is a message: it is sent, received by the shop's till, and counted with
-# MAGIC SQL a second later.
+# MAGIC Anna and Bert order from a small shop. Each order is a message: it is sent, received by the shop's till, and counted
+# MAGIC with SQL a second later.
 # MAGIC
 # MAGIC You need a broker and its jobs: run `lakemq up` in another terminal. `lakemq notebook run notebooks/1_quick_start.py`
 # MAGIC then writes this page with its outputs, and `python notebooks/1_quick_start.py` prints them.
@@ -58,7 +58,7 @@ for receipt in receipts:
 
 # MAGIC %md
 # MAGIC ## Receive
-# MAGIC Each member of the group gets a share of the messages. A message is done when the listener returns.
+# MAGIC Each member of the group gets a share of the messages. A message is consumed when the listener returns.
 
 # COMMAND ----------
 
@@ -76,15 +76,15 @@ def listen(message):
 
 with PushConsumer("quick-start", listen, consume_from="first") as consumer:
     consumer.subscribe("quick_start", tags="paid")
-    print("all of them came:", done.wait(60))
-print("anna's in their order:", [amount for customer, amount in received if customer == "anna"][-2:])
+    print("all received:", done.wait(60))
+print("anna's orders, in order:", [amount for customer, amount in received if customer == "anna"][-2:])
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Ask
-# MAGIC `live.messages` has every message once: the history in Delta and the end of the log together. A body is binary;
-# MAGIC `body_text` and `body_json` read it.
+# MAGIC ## Query
+# MAGIC `live.messages` has every message once: it combines the history in Delta with the end of the log. A body is binary;
+# MAGIC `body_text` and `body_json` decode it.
 
 # COMMAND ----------
 
@@ -125,8 +125,8 @@ plt.show()
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## By its id
-# MAGIC An id contains the place of its message, so SQL finds it without an index.
+# MAGIC ## Find a message by its id
+# MAGIC An id contains the position of its message, so SQL finds the message without an index.
 
 # COMMAND ----------
 

@@ -2,10 +2,11 @@
 # MAGIC %md
 # MAGIC # 2 · Exploring history
 # MAGIC
-# MAGIC When are flights late, and where does one aircraft spend its day? Every message is a row, and here the messages are the
-# MAGIC departures from New York's airports in 2013, each with its carrier as the tag and the aircraft as the key.
+# MAGIC When are flights late, and where does one aircraft spend its day? Every message is a row. Here the messages are the
+# MAGIC departures from New York's airports in 2013. The tag is the carrier, and the key is the aircraft.
 # MAGIC
-# MAGIC `make demo ARGS=--keep` leaves a broker with all 336,776 flights. If there are none, this page sends the first 10,000.
+# MAGIC `make demo ARGS=--keep` leaves a broker running with all 336,776 flights. If there are none, this page sends the first
+# MAGIC 10,000.
 
 # COMMAND ----------
 
@@ -32,14 +33,14 @@ if not known:
     with HttpClient(BROKER) as broker:
         for batch in message_batches(read_flights(10_000), 2_000):
             broker.produce_table("flights", batch)
-print("the flights were here" if known else "sent the first 10,000 flights")
+print("the flights were already here" if known else "sent the first 10,000 flights")
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## A view of the bodies
-# MAGIC The body is a flight as JSON. A temporary view gives its fields names and types. It stays current, because
-# MAGIC `live.messages` does, which it looks at.
+# MAGIC The body is a flight as JSON. A temporary view gives its fields names and types. It stays current because it reads
+# MAGIC `live.messages`, which is always current.
 
 # COMMAND ----------
 
@@ -67,7 +68,7 @@ print(spark.table("flights").count(), "flights")
 
 # MAGIC %md
 # MAGIC ## Charts
-# MAGIC Spark counts, matplotlib draws: only the counts leave Spark.
+# MAGIC Spark aggregates, matplotlib draws. Only the results leave Spark.
 
 # COMMAND ----------
 
@@ -104,8 +105,8 @@ plt.show()
 
 # MAGIC %md
 # MAGIC ## One aircraft
-# MAGIC `live.message_index` has a row for each key of each message. A look-up by key reads few files there, and of
-# MAGIC `live.messages` those with the positions that it names.
+# MAGIC `live.message_index` has a row for each key of each message. A lookup by key reads few of its files, and then only
+# MAGIC those files of `live.messages` that contain the positions found.
 
 # COMMAND ----------
 
@@ -130,8 +131,8 @@ display(legs)
 
 # MAGIC %md
 # MAGIC ## Delta and the log
-# MAGIC `messages` is what the jobs have compacted, every few seconds. `live.messages` adds what is in the log only. The
-# MAGIC two counts differ by that, and by nothing else.
+# MAGIC `messages` has everything that the jobs have compacted; they do so every few seconds. `live.messages` adds the
+# MAGIC messages that are only in the log. That is the only difference between the two counts.
 
 # COMMAND ----------
 
@@ -143,9 +144,9 @@ display(legs)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## As it was
-# MAGIC Each commit is a version of the table, and stays one until `vacuum` takes its files, a day or later. So a
-# MAGIC report can be made again of what was known then: by version, or by time with `TIMESTAMP AS OF`.
+# MAGIC ## Time travel
+# MAGIC Each commit is a version of the table. You can read it until `vacuum` deletes its files, a day later at the earliest.
+# MAGIC So you can repeat a report on the data of that time: by version, or by time with `TIMESTAMP AS OF`.
 
 # COMMAND ----------
 
@@ -156,7 +157,7 @@ counts = [
     spark.sql(f"SELECT count(*) AS messages FROM messages VERSION AS OF {version}").first()["messages"]
     for version in (max(newest - 1, 0), newest)
 ]
-print("messages in the version before, and in the newest:", counts)
+print("messages in the previous version, and in the newest:", counts)
 
 # COMMAND ----------
 

@@ -2,10 +2,11 @@
 # MAGIC %md
 # MAGIC # 3 · Dead letters
 # MAGIC
-# MAGIC A message that a consumer can't process comes again, later each time. After 16 retries it is a dead letter.
+# MAGIC A message that a consumer can't process is delivered again, after longer and longer waits. After 16 retries it
+# MAGIC becomes a dead letter.
 # MAGIC
 # MAGIC Here a bookkeeper can't read some invoices and gives up on them at once. We look at these dead letters, find the
-# MAGIC reason, fix the consumer, and redrive the invoices that it can read now.
+# MAGIC reason, fix the consumer, and redrive the invoices that it can now read.
 
 # COMMAND ----------
 
@@ -33,7 +34,7 @@ plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "axes
 
 # MAGIC %md
 # MAGIC ## Twelve invoices
-# MAGIC Some write their amount in a way that the bookkeeper doesn't know.
+# MAGIC Some have an amount in a format that the bookkeeper doesn't know.
 
 # COMMAND ----------
 
@@ -57,7 +58,7 @@ def book(message):
     try:
         booked.append(float(invoice["amount"]))
     except ValueError as error:
-        raise ConsumeLater(level=-1) from error  # no attempt will do better: straight to the dead letters, and why
+        raise ConsumeLater(level=-1) from error  # retrying won't help: a dead letter at once, with the reason
     finally:
         if len(seen) == len(amounts):
             all_seen.set()
@@ -65,18 +66,18 @@ def book(message):
 
 with PushConsumer(GROUP, book, consume_from="first") as consumer:
     consumer.subscribe("invoices")
-    print("all of them came:", all_seen.wait(60))
-print(f"booked {len(booked)} of {len(seen)}, together {sum(booked):.2f}")
+    print("all received:", all_seen.wait(60))
+print(f"booked {len(booked)} of {len(seen)}, {sum(booked):.2f} in total")
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Look
-# MAGIC `live.dead_letters` has the dead letters of all groups; `real_topic` is where they come from.
+# MAGIC ## Look at the dead letters
+# MAGIC `live.dead_letters` has the dead letters of all groups; `real_topic` is the topic that they come from.
 
 # COMMAND ----------
 
-# DBTITLE 1,How many, and whose
+# DBTITLE 1,How many each group has
 # MAGIC %sql
 # MAGIC SELECT topic, real_topic, tag, count(*) AS messages, max(store_time) AS newest
 # MAGIC FROM live.dead_letters GROUP BY topic, real_topic, tag ORDER BY topic, tag
@@ -90,7 +91,7 @@ letters = spark.sql(
     """
 )
 deadline = time.monotonic() + 60
-while letters.count() < 5 and time.monotonic() < deadline:  # the broker moves them when it hears of it
+while letters.count() < 5 and time.monotonic() < deadline:  # the broker moves them once they are nacked
     time.sleep(0.5)
 display(letters)
 
@@ -99,8 +100,9 @@ display(letters)
 # MAGIC %md
 # MAGIC Belgian invoices have a comma in the amount. We can fix that. Two invoices have no amount, and stay dead letters.
 # MAGIC
-# MAGIC ## Redrive what can be fixed
-# MAGIC A redrive sends the dead letters that match a predicate to their group again, each exactly once. A dry run counts them.
+# MAGIC ## Redrive the Belgian invoices
+# MAGIC A redrive sends the dead letters that match a predicate to their group again, each exactly once. A dry run only counts
+# MAGIC them.
 
 # COMMAND ----------
 
@@ -126,14 +128,14 @@ def book_with_commas(message):
 
 with PushConsumer(GROUP, book_with_commas, consume_from="first") as consumer:
     consumer.subscribe("invoices")
-    print("all of them came:", all_mended.wait(60))
-print(f"booked {len(mended)} more, together {sum(mended):.2f}")
+    print("all received:", all_mended.wait(60))
+print(f"booked {len(mended)} more, {sum(mended):.2f} in total")
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## What is left
-# MAGIC A redrive copies: the dead letter stays in history, and `state` says what became of it.
+# MAGIC A redrive makes a copy. The dead letter itself stays in the history, and its `state` says whether it was redriven.
 
 # COMMAND ----------
 
@@ -147,17 +149,17 @@ display(left)
 
 # COMMAND ----------
 
-fates = {"booked at once": len(booked), "redriven, then booked": len(mended), "still dead letters": left.count()}
+outcomes = {"booked at once": len(booked), "redriven, then booked": len(mended), "still dead letters": left.count()}
 figure, axes = plt.subplots(figsize=(8, 2))
-axes.barh(list(fates), list(fates.values()), color=["tab:green", "tab:orange", "tab:red"])
+axes.barh(list(outcomes), list(outcomes.values()), color=["tab:green", "tab:orange", "tab:red"])
 axes.bar_label(axes.containers[0], padding=4)
 axes.invert_yaxis()
-axes.set(title="What became of twelve invoices")
+axes.set(title="The outcome of twelve invoices")
 plt.show()
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The same on a terminal: `lakemq group redrive bookkeeping --where "real_topic = 'invoices' AND tag = 'BE'" --dry-run`.
+# MAGIC The same in a terminal: `lakemq group redrive bookkeeping --where "real_topic = 'invoices' AND tag = 'BE'" --dry-run`.
 # MAGIC
 # MAGIC Next: [4 · Transactions and delays](4_transactions_and_delays.py).

@@ -2,9 +2,9 @@
 # MAGIC %md
 # MAGIC # 4 · Transactions and delays as tables
 # MAGIC
-# MAGIC Twenty reminders are due within two seconds: does one come too early? Anna sends three transfers and can pay for two:
-# MAGIC what does her bank see? The table `scheduled` has every delayed message and its fate, `transactions` has each event of
-# MAGIC each transaction.
+# MAGIC Twenty reminders are due within two seconds: does any of them arrive too early? Anna sends three transfers and can pay
+# MAGIC for two: what does her bank see? The table `scheduled` has every delayed message and its outcome, and `transactions`
+# MAGIC has each event of each transaction.
 
 # COMMAND ----------
 
@@ -29,7 +29,7 @@ plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "axes
 
 # MAGIC %md
 # MAGIC ## Delays
-# MAGIC Twenty reminders within two seconds, one in an hour, and one in an hour that is recalled.
+# MAGIC We schedule twenty reminders within two seconds, one in an hour, and another one in an hour, which we recall.
 
 # COMMAND ----------
 
@@ -47,7 +47,7 @@ mine = spark.createDataFrame([(each,) for each in [*soon, waits, recalled]], "me
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The table follows within the compaction interval. A row changes once, when its message is delivered or recalled.
+# MAGIC The table catches up within the compaction interval. A row changes once, when its message is delivered or recalled.
 
 # COMMAND ----------
 
@@ -77,7 +77,7 @@ print("never early:", bool((lateness["late_ms"] >= 0).all()))
 
 # COMMAND ----------
 
-# DBTITLE 1,What is to come
+# DBTITLE 1,Waiting messages by hour
 # MAGIC %sql
 # MAGIC SELECT topic, tag, date_trunc('HOUR', due) AS hour, count(*) AS messages
 # MAGIC FROM scheduled WHERE state = 'waiting' GROUP BY topic, tag, hour ORDER BY hour
@@ -86,7 +86,7 @@ print("never early:", bool((lateness["late_ms"] >= 0).all()))
 
 # MAGIC %md
 # MAGIC ## Transactions
-# MAGIC A transfer and the message that tells of it happen both, or neither. Anna has enough for two of the three.
+# MAGIC Either both the transfer and its message happen, or neither does. Anna has enough money for two of the three.
 
 # COMMAND ----------
 
@@ -100,7 +100,7 @@ class Transfers(TransactionListener):
         accounts["anna"] -= argument
         return Resolution.COMMIT
 
-    def check_local_transaction(self, message):  # asked when a producer died in between
+    def check_local_transaction(self, message):  # called if a producer died in between
         return Resolution.ROLLBACK
 
 
@@ -113,7 +113,7 @@ print([result.resolution.value for result in results], accounts)
 
 # COMMAND ----------
 
-# SQL names a transaction by its message's id: the id that commits it is its producer's alone.
+# SQL names a transaction by its message's id: only its producer knows the id that commits it.
 ids = spark.createDataFrame([(result.message_id,) for result in results], "transaction_id STRING")
 events = spark.table("transactions").join(ids, "transaction_id")
 deadline = time.monotonic() + 120
@@ -124,7 +124,7 @@ display(events.select("transaction_id", "event", "by", "state", "event_time", "m
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Only what was committed is in the topic.
+# MAGIC Only the committed transfers are in the topic.
 
 # COMMAND ----------
 
@@ -139,7 +139,7 @@ display(
 
 # COMMAND ----------
 
-# DBTITLE 1,Transactions that nobody has ended yet
+# DBTITLE 1,Open transactions
 # MAGIC %sql
 # MAGIC SELECT producer_group, topic, count(*) AS open, min(since) AS oldest FROM (
 # MAGIC   SELECT transaction_id, min_by(producer_group, position) AS producer_group, min_by(topic, position) AS topic,

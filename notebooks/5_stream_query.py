@@ -2,9 +2,9 @@
 # MAGIC %md
 # MAGIC # 5 · Your own stream query
 # MAGIC
-# MAGIC Which page of our shop is clicked most, at this moment? A query of Spark's Structured Streaming reads clicks from one
-# MAGIC topic, keeps a count for each page, and sends the counts to another topic, exactly once: a batch that is run again
-# MAGIC after a crash sends nothing twice.
+# MAGIC Which page of our shop gets the most clicks right now? A Structured Streaming query reads clicks from one topic, keeps
+# MAGIC a count for each page, and sends the counts to another topic, exactly once: a batch that runs again after a crash
+# MAGIC sends nothing twice.
 
 # COMMAND ----------
 
@@ -36,7 +36,7 @@ PAGES = ("home", "cart", "help", "search", "account")
 
 
 def click(seed, count):
-    """Send so many clicks; the same seed clicks the same pages."""
+    """Send `count` clicks. The same seed clicks the same pages."""
     pages = random.Random(seed).choices(PAGES, weights=(8, 4, 1, 6, 2), k=count)
     with Producer() as producer:
         for page in pages:
@@ -49,9 +49,9 @@ click(seed=1, count=300)
 
 # MAGIC %md
 # MAGIC ## The query
-# MAGIC The state is the count of each page. In `complete` mode each batch gives all counts, and each becomes a message with
-# MAGIC the page as its key. That suits a handful of keys; for many, count in windows of time with a watermark on
-# MAGIC `event_time` and send them in `append` mode, each when it is over. (Spark has no `update` mode for sinks in Python.)
+# MAGIC The state is the count of each page. In `complete` mode each batch outputs all counts. Each count becomes a message
+# MAGIC with the page as its key. That suits a handful of keys. For many keys, count in time windows with a watermark on
+# MAGIC `event_time`, and send each window in `append` mode when it has ended. (Spark has no `update` mode for Python sinks.)
 
 # COMMAND ----------
 
@@ -76,14 +76,14 @@ counts = (
 
 
 def run_query():
-    """What there is by now, as the next batches of the query; it goes on where it was."""
+    """Process everything that has arrived so far. The query continues where it stopped."""
     query = (
         counts.writeStream.format("lakemq")
         .option("broker", BROKER)
         .option("topic", COUNTS)
         .option("checkpointLocation", CHECKPOINT)
         .outputMode("complete")
-        .trigger(availableNow=True)  # for one that goes on for ever: leave the trigger out
+        .trigger(availableNow=True)  # without the trigger, the query runs until you stop it
         .start()
     )
     query.awaitTermination()
@@ -94,8 +94,8 @@ run_query()
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## More comes in
-# MAGIC The same checkpoint is the same query: it counts on.
+# MAGIC ## More clicks
+# MAGIC With the same checkpoint it is the same query, so it continues counting.
 
 # COMMAND ----------
 
@@ -106,8 +106,8 @@ run_query()  # nothing new: no batch, no message
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## What it sent
-# MAGIC Each batch sent all counts, so the newest of a page is its count now.
+# MAGIC ## The counts in the topic
+# MAGIC Each batch sent all counts, so the newest message of a page has its current count.
 
 # COMMAND ----------
 
@@ -125,7 +125,7 @@ display(sent)
 
 asked = spark.sql(f"SELECT tag AS page, count(*) AS clicks FROM live.messages WHERE topic = '{CLICKS}' GROUP BY tag")
 counted = {row["page"]: row["clicks"] for row in sent.collect()}
-print("as SQL counts them:", counted == {row["page"]: row["clicks"] for row in asked.collect()})
+print("same counts in SQL:", counted == {row["page"]: row["clicks"] for row in asked.collect()})
 print("all clicks:", sum(counted.values()))
 
 figure, axes = plt.subplots(figsize=(8, 3))
@@ -136,8 +136,8 @@ plt.show()
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## A batch of your own
-# MAGIC Any DataFrame can be sent. Here: one message for each page that few have clicked.
+# MAGIC ## Your own batch
+# MAGIC You can send any DataFrame. Here we send one message for each page with few clicks.
 
 # COMMAND ----------
 

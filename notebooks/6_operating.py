@@ -2,8 +2,8 @@
 # MAGIC %md
 # MAGIC # 6 · Operating
 # MAGIC
-# MAGIC Three questions of everybody who runs a broker: how much comes in, how far behind are the consumers, and are the tables
-# MAGIC in good shape? The page sends some work first, so that an idle broker has something to show.
+# MAGIC Everybody who runs a broker has three questions: how much is coming in, how far behind are the consumers, and are the
+# MAGIC tables in good shape? The page sends some work first, so that an idle broker has something to show.
 
 # COMMAND ----------
 
@@ -33,15 +33,15 @@ with Producer() as producer, PullConsumer("operators", consume_from="first") as 
         producer.send_batch("work", [f"{part}: {number}" for number in range(100)])
         found = 0
         deadline = time.monotonic() + 30
-        while found < 60 and time.monotonic() < deadline:  # a consumer that does not quite keep up
+        while found < 60 and time.monotonic() < deadline:  # a consumer that doesn't quite keep up
             found += len(consumer.poll(max_messages=20, wait_s=1))
         consumer.commit()
 
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Lag, now
-# MAGIC What the broker says is right to the message: how far each group is behind what is in its queues.
+# MAGIC ## Current lag
+# MAGIC The broker knows the exact lag of each group: how many messages it is behind the end of its queues.
 
 # COMMAND ----------
 
@@ -60,12 +60,12 @@ display(lag.groupby(["group", "topic"])["behind"].sum().reset_index())
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Lag, at any time
-# MAGIC Every commit of offsets is a message as well, so `live.consumer_offsets` knows who had consumed what at which time.
+# MAGIC ## Lag at any time
+# MAGIC Every commit of offsets is a message too, so `live.consumer_offsets` has what each group had consumed at any time.
 
 # COMMAND ----------
 
-# DBTITLE 1,How each group has moved
+# DBTITLE 1,Progress of each group
 # MAGIC %sql
 # MAGIC SELECT group, topic, count(*) AS commits, min(committed_at) AS first, max(committed_at) AS last
 # MAGIC FROM live.consumer_offsets GROUP BY group, topic ORDER BY group, topic
@@ -114,7 +114,7 @@ plt.show()
 
 # COMMAND ----------
 
-# DBTITLE 1,Who sends most
+# DBTITLE 1,The busiest topics
 # MAGIC %sql
 # MAGIC SELECT topic, count(*) AS messages, sum(length(body)) AS bytes, max(store_time) AS newest
 # MAGIC FROM live.messages WHERE store_time > current_timestamp() - INTERVAL 1 DAY
@@ -124,7 +124,8 @@ plt.show()
 
 # MAGIC %md
 # MAGIC ## Table health
-# MAGIC Many small files make queries slow; the lake query merges them as they come, and `optimize` what is left, at night (`lakemq maintenance list`).
+# MAGIC Many small files make queries slow. The lake query merges them as it writes, and `optimize` merges the rest at night
+# MAGIC (`lakemq maintenance list`).
 
 # COMMAND ----------
 
@@ -156,13 +157,13 @@ display(pd.DataFrame(health))
 end = log["positions"]["max_position"]
 held = spark.sql(f"SELECT max(position) + 1 AS held FROM messages WHERE broker = '{log['name']}'").first()["held"] or 0
 print(
-    f"the log of {log['name']} ends at position {end:,}; the broker lets go of nothing from {log['positions']['compacted_position']:,} on"
+    f"the log of {log['name']} ends at position {end:,}; the broker deletes nothing from position {log['positions']['compacted_position']:,} on"
 )
-print(f"not in Delta yet: {max(end - held, 0):,} messages; live.messages has them all the same")
+print(f"not in Delta yet: {max(end - held, 0):,} messages; live.messages includes them")
 
 # COMMAND ----------
 
-# DBTITLE 1,The jobs that look after the tables
+# DBTITLE 1,Maintenance runs of the tables
 if spark.catalog.tableExists("maintenance_runs"):
     display(spark.sql("SELECT * FROM maintenance_runs ORDER BY started_at DESC LIMIT 20"))
 else:

@@ -22,9 +22,9 @@ class AddressList:
         self._queues = BrokerQueues(connect)
 
     async def brokers(self) -> Sequence[BrokerAddress]:
-        """Those that have answered once. A broker's name doesn't change, so one with one address isn't asked again; who
-        leads replicas is. Raises what is wrong where none answers, and `InvalidRequest` where two brokers have one
-        name."""
+        """Those that have answered once. A broker's name doesn't change, so a broker with a single address isn't asked
+        again; replicas are asked which of them leads. Raises the error if none answers, and `InvalidRequest` if two
+        brokers have the same name."""
         answers = await ask_all(self._connect, filter(self._is_open, self._addresses))
         self._said |= {address: said for address, said in answers.items() if isinstance(said, Said)}
         if not self._said:

@@ -41,11 +41,11 @@ if TYPE_CHECKING:  # loaded where a schema is inferred
 
 
 class Admin:
-    """Looks after topics, groups, messages, dead letters and users, at all brokers together.
+    """Manages topics, groups, messages, dead letters and users, at all brokers together.
 
     Options: `AdminOptions`. Use it as a context manager, or `close` it. Threads may share it. Every method raises
-    `Unreachable`, `Unauthenticated` and `Forbidden`. Where an answer was lost (`Unreachable.sent`), look whether it
-    was done. Where several brokers are asked, some may have done it.
+    `Unreachable`, `Unauthenticated` and `Forbidden`. If an answer was lost (`Unreachable.sent`), check whether the
+    request was carried out. If several brokers are asked, some may have carried it out.
     """
 
     def __init__(self, **options: Unpack[AdminOptions]) -> None:
@@ -61,7 +61,7 @@ class Admin:
         self.close()
 
     def topics(self, *, system: bool = False, broker: str | None = None) -> list[TopicInfo]:
-        """All topics, sorted by name; with `system` those of the system too, as far as you may read them."""
+        """All topics, sorted by name; with `system` also system topics, as far as you may read them."""
         return self._loop.run(self._admin.topics(system=system, broker=broker))
 
     def topic(self, topic: str, *, broker: str | None = None) -> TopicInfo:
@@ -79,12 +79,13 @@ class Admin:
         message_bytes_max: int | None = None,
         broker: str | None = None,
     ) -> TopicInfo:
-        """Make a topic at all brokers, or have the one that is there be so: what isn't given is the broker's default,
-        or stays. The topic as it is then.
+        """Create a topic at all brokers, or change an existing one. Settings that aren't given get the broker's
+        default, or stay the same. Returns the topic as it is then.
 
-        `queues`: at each broker; they only grow. `permission`: what clients may do, `r`, `w` or `rw`. `message_type`:
-        `any`, `normal`, `fifo`, `delay`, `transaction` or `priority`. `ttl`: how long its messages are delivered, 0 for
-        ever. `message_bytes_max`: of a body; 0: as many as the broker takes. Raises `InvalidTopic`, `InvalidRequest`.
+        `queues`: at each broker; the number can only grow. `permission`: what clients may do, `r`, `w` or `rw`.
+        `message_type`: `any`, `normal`, `fifo`, `delay`, `transaction` or `priority`. `ttl`: how long its messages are
+        delivered; 0: forever. `message_bytes_max`: the largest body; 0: the broker's limit. Raises `InvalidTopic`,
+        `InvalidRequest`.
         """
         return self._loop.run(
             self._admin.create_topic(
@@ -109,8 +110,8 @@ class Admin:
         message_bytes_max: int | None = None,
         broker: str | None = None,
     ) -> TopicInfo:
-        """Change what is given of a topic, wherever it is; the arguments are those of `create_topic`. Raises
-        `TopicNotFound`, `InvalidRequest`."""
+        """Change the given settings of a topic, at every broker that has it. The arguments are those of `create_topic`.
+        Raises `TopicNotFound`, `InvalidRequest`."""
         return self._loop.run(
             self._admin.configure_topic(
                 topic,
@@ -124,11 +125,11 @@ class Admin:
         )
 
     def delete_topic(self, topic: str, *, broker: str | None = None) -> None:
-        """Delete a topic: its messages can't be received any more. Raises `TopicNotFound`."""
+        """Delete a topic: its messages can no longer be received. Raises `TopicNotFound`."""
         self._loop.run(self._admin.delete_topic(topic, broker=broker))
 
     def schema(self, topic: str, *, version: int | None = None, broker: str | None = None) -> SchemaInfo:
-        """A topic's schema: the current version, or that one. Raises `TopicNotFound`, `SchemaNotFound`."""
+        """A topic's schema: the current version, or the given one. Raises `TopicNotFound`, `SchemaNotFound`."""
         return self._loop.run(self._admin.schema(topic, version=version, broker=broker))
 
     def set_schema(
@@ -141,64 +142,64 @@ class Admin:
         table: bool | None = None,
         broker: str | None = None,
     ) -> SchemaInfo:
-        """Give a topic a schema, or a new version of it, at each broker that has the topic. The same as the current one
-        changes nothing.
+        """Set a topic's schema, or a new version of it, at each broker that has the topic. If it is the same as the
+        current one, nothing changes.
 
         `schema`: as JSON or its text. `type`: `json` (JSON Schema), `avro`, or `protobuf`: an object of `message`, its
-        full name, and `descriptor_set`, a FileDescriptorSet in base64. `if_version`: only if the current version is
-        that one; 0: there is none. `table`: whether the jobs keep a Delta table of the topic; None: as before.
+        full name, and `descriptor_set`, a FileDescriptorSet in base64. `if_version`: only if this is the current
+        version; 0: only if there is none. `table`: whether the jobs keep a Delta table of the topic; None: as before.
         Raises `TopicNotFound`, `InvalidRequest`, `IncompatibleSchema`, `SchemaChanged`.
         """
         said: dict[str, Any] = {"type": type, "if_version": if_version, "table": table, "broker": broker}
         return self._loop.run(self._admin.set_schema(topic, schema, **said))
 
     def drop_schema(self, topic: str, *, if_version: int | None = None, broker: str | None = None) -> None:
-        """Drop a topic's schema, with all its versions: the topic is no table of SQL any more. Raises `TopicNotFound`,
-        `SchemaNotFound`, `SchemaChanged`."""
+        """Drop a topic's schema, with all its versions: SQL no longer has a table for the topic. Raises
+        `TopicNotFound`, `SchemaNotFound`, `SchemaChanged`."""
         self._loop.run(self._admin.drop_schema(topic, if_version=if_version, broker=broker))
 
     def infer_schema(self, topic: str, *, messages_max: int = 1_000) -> Inferred:
-        """A JSON Schema that the topic's newest messages fit, of each queue as many; nothing is changed. Raises
-        `TopicNotFound`, and `InvalidRequest` where none of them is an object of JSON."""
+        """A JSON Schema that matches the topic's newest messages, the same number from each queue. Nothing is changed.
+        Raises `TopicNotFound`, and `InvalidRequest` if none of them is a JSON object."""
         return self._loop.run(self._admin.infer_schema(topic, messages_max=messages_max))
 
     def groups(self, *, broker: str | None = None) -> list[GroupSummary]:
-        """All groups in short, sorted by name."""
+        """A summary of all groups, sorted by name."""
         return self._loop.run(self._admin.groups(broker=broker))
 
     def group(self, group: str, *, broker: str | None = None) -> GroupInfo:
-        """One group: its members, what they subscribe to, and how far it is behind. Raises `GroupNotFound`."""
+        """One group: its members, their subscriptions, and its lag. Raises `GroupNotFound`."""
         return self._loop.run(self._admin.group(group, broker=broker))
 
     def lag(self, group: str, topic: str | None = None, *, broker: str | None = None) -> list[QueueLag]:
-        """How far a group is behind, queue by queue, in all its topics or in one. Raises `GroupNotFound`."""
+        """A group's lag, queue by queue, in all its topics or in one. Raises `GroupNotFound`."""
         return self._loop.run(self._admin.lag(group, topic, broker=broker))
 
     def reset_offsets(
         self, group: str, topic: str, to: ResetTo, *, dry_run: bool = False, broker: str | None = None
     ) -> list[OffsetChange]:
-        """Have a group consume a topic again, or from later on; its members follow. What changes, by queue.
+        """Move a group's offsets in a topic, back or ahead; its members follow. Returns the changes, by queue.
 
-        `dry_run`: only says what would change now. Raises `TopicNotFound`, `InvalidRequest`.
+        `dry_run`: only returns what would change now. Raises `TopicNotFound`, `InvalidRequest`.
         """
         return self._loop.run(self._admin.reset_offsets(group, topic, to, dry_run=dry_run, broker=broker))
 
     def pause_group(self, group: str, *, broker: str | None = None) -> None:
-        """Have a group consume nothing until `resume_group`, whatever its members ask for; it survives restarts. What
-        they have already may be finished and committed. A group that isn't there is made."""
+        """Pause a group until `resume_group`: its members get no messages, also after a restart. They may finish and
+        commit the messages that they already have. If the group doesn't exist, it is created."""
         self._loop.run(self._admin.pause_group(group, broker=broker))
 
     def resume_group(self, group: str, *, broker: str | None = None) -> None:
-        """Have a group that was paused consume again."""
+        """Resume a paused group."""
         self._loop.run(self._admin.resume_group(group, broker=broker))
 
     def pause_client(self, group: str, client_id: str, *, broker: str | None = None) -> None:
-        """Have one member of a group consume nothing until `resume_client`: it keeps its queues, which wait. Raises
+        """Pause one member of a group until `resume_client`. It keeps its queues, and they wait. Raises
         `GroupNotFound`, `ClientNotFound`."""
         self._loop.run(self._admin.pause_client(group, client_id, broker=broker))
 
     def resume_client(self, group: str, client_id: str, *, broker: str | None = None) -> None:
-        """Have a member of a group that was paused consume again."""
+        """Resume a paused member of a group."""
         self._loop.run(self._admin.resume_client(group, client_id, broker=broker))
 
     def delete_group(self, group: str, *, broker: str | None = None) -> None:
@@ -209,12 +210,12 @@ class Admin:
     def clients(
         self, group: str | None = None, *, producer_group: str | None = None, broker: str | None = None
     ) -> list[ClientInfo]:
-        """Who is connected: all, or those of one group of consumers or producers; each once for each broker. Raises
-        `GroupNotFound` for a group of consumers."""
+        """The connected clients: all, or those of one consumer or producer group; each once for each broker. Raises
+        `GroupNotFound` for a consumer group."""
         return self._loop.run(self._admin.clients(group, producer_group=producer_group, broker=broker))
 
     def message(self, message_id: str) -> MessageView:
-        """One message by its id, out of the log or the lake. Raises `MessageNotFound`."""
+        """One message by its id, from the log or the lake. Raises `MessageNotFound`."""
         return self._loop.run(self._admin.message(message_id))
 
     def messages(
@@ -226,53 +227,54 @@ class Admin:
         tags: str = "*",
         sql: str | None = None,
     ) -> Iterator[MessageView]:
-        """A topic's messages that are there now, oldest first, a page at a time. No group is asked, nothing committed.
+        """The messages that a topic has now, oldest first, a page at a time. No group is involved, and nothing is
+        committed.
 
-        `begin`, `end`: which, by the time when they were stored, or by an offset, `begin ≤ o < end`. `tags`, `sql`: as
-        consumers filter. Raises `TopicNotFound`, `InvalidFilter`.
+        `begin`, `end`: the range, by store time or by offset, `begin ≤ o < end`. `tags`, `sql`: filters, as for
+        consumers. Raises `TopicNotFound`, `InvalidFilter`.
         """
         return self._loop.iterate(self._admin.messages(topic, begin=begin, end=end, tags=tags, sql=sql))
 
     def messages_by_key(
         self, topic: str, key: str, *, begin: datetime | None = None, end: datetime | None = None
     ) -> Iterator[MessageView]:
-        """A topic's messages that have the key, newest first, a page at a time, out of logs and lake: those that were
-        stored at `begin` or later, and before `end`.
+        """A topic's messages with the key, newest first, a page at a time, from logs and lake: those that were stored
+        at `begin` or later, and before `end`.
 
-        Raises `TopicNotFound`; and `SearchEnded` after the last one where a broker doesn't look further back.
+        Raises `TopicNotFound`; and `SearchEnded` after the last one, if a broker doesn't search further back.
         """
         return self._loop.iterate(self._admin.messages_by_key(topic, key, begin=begin, end=end))
 
     def recall(self, message_id: str) -> None:
-        """Take a scheduled message back: it is never delivered. Twice is fine. Raises `AlreadyDelivered`,
+        """Recall a scheduled message: it is never delivered. Doing so twice does no harm. Raises `AlreadyDelivered`,
         `MessageNotFound`, and `InvalidRequest` for a message that isn't scheduled."""
         self._loop.run(self._admin.recall(message_id))
 
     def scheduled(self, *, topic: str | None = None, broker: str | None = None) -> Iterator[ScheduledMessage]:
-        """Scheduled messages that wait, those of retries included, the soonest first, a page at a time: to any topic,
-        or to this one, as far as you may see them. `recall` takes the id."""
+        """Waiting scheduled messages, including retries, soonest first, a page at a time: for all topics, or for this
+        one, as far as you may see them. Pass the id to `recall`."""
         return self._loop.iterate(self._admin.scheduled(topic=topic, broker=broker))
 
     def open_transactions(
         self, *, producer_group: str | None = None, topic: str | None = None, broker: str | None = None
     ) -> Iterator[OpenTransaction]:
-        """Transactions that are neither committed nor rolled back, the oldest of each broker first, a page at a time:
-        of any producer group and topic, or of these, as far as you may see them."""
+        """Transactions that are neither committed nor rolled back, oldest first within each broker, a page at a time:
+        of all producer groups and topics, or of the given ones, as far as you may see them."""
         return self._loop.iterate(
             self._admin.open_transactions(producer_group=producer_group, topic=topic, broker=broker)
         )
 
     def end_transaction(self, transaction: OpenTransaction, resolution: Resolution) -> None:
-        """Commit or roll back an open transaction in the place of its producer, which takes `Pub` on its producer group
-        and topic. Again with the same resolution is fine. Raises `TransactionResolved` if it has ended the other way,
-        `TransactionNotFound` if the broker no longer has its half message, `InvalidRequest` for `UNKNOWN`."""
+        """Commit or roll back an open transaction on behalf of its producer. This needs `Pub` on its producer group and
+        topic. You may repeat it with the same resolution. Raises `TransactionResolved` if it already has the opposite
+        outcome, `TransactionNotFound` if the broker no longer has its half message, `InvalidRequest` for `UNKNOWN`."""
         self._loop.run(self._admin.end_transaction(transaction, resolution))
 
     def resolve_transactions(
         self, producer_group: str, resolutions: Mapping[str, Resolution]
     ) -> dict[str, LakemqError | None]:
-        """Say how transactions end, by their ids, in the place of their producers. Of each what went wrong, or None:
-        `TransactionResolved` where it was resolved the other way before, `TransactionNotFound`."""
+        """End transactions, by their ids, on behalf of their producers. Returns the error of each, or None:
+        `TransactionResolved` if it already has the opposite outcome, `TransactionNotFound`."""
         return self._loop.run(self._admin.resolve_transactions(producer_group, resolutions))
 
     def dead_letters(
@@ -286,10 +288,11 @@ class Admin:
         end: datetime | None = None,
         broker: str | None = None,
     ) -> Iterator[DeadLetter]:
-        """A group's dead letters, of one broker after the other, each newest first and a page at a time.
+        """A group's dead letters, broker by broker, newest first within each, a page at a time.
 
-        `state`: `open`, `redriven` or `gone`. `reason`: a part of the failure's class or text. `topic`: to which they
-        were sent first. `begin`, `end`: when they died. `message` finds their bodies. Raises `GroupNotFound`.
+        `state`: `open`, `redriven` or `gone`. `reason`: a part of the failure's class or text. `topic`: the topic that
+        they were first sent to. `begin`, `end`: when they became dead letters. Use `message` to get their bodies.
+        Raises `GroupNotFound`.
         """
         return self._loop.iterate(
             self._admin.dead_letters(
@@ -306,28 +309,28 @@ class Admin:
         dry_run: bool = False,
         broker: str | None = None,
     ) -> Redrive:
-        """Send a group's dead letters to it again: all, or those for which an SQL predicate over their columns is true.
-        Returns as soon as they are found: the brokers go on by themselves, also over a restart.
+        """Send a group's dead letters to it again: all, or those that match an SQL predicate over their columns.
+        Returns as soon as they are found. The brokers then continue by themselves, even after a restart.
 
-        `rate_per_s`: at most so many a second, at each broker. `dry_run`: only finds them. Raises `GroupNotFound`,
+        `rate_per_s`: the most per second, at each broker. `dry_run`: only finds them. Raises `GroupNotFound`,
         `InvalidFilter`, `InvalidRequest` for too many at a time.
         """
         return self._loop.run(self._admin.redrive(group, where, rate_per_s=rate_per_s, dry_run=dry_run, broker=broker))
 
     def redrive_progress(self, redrive: Redrive | str) -> RedriveProgress:
-        """How far a redrive is, which is named by one of its ids too. Raises `RedriveNotFound`."""
+        """The progress of a redrive, which you can also name by one of its ids. Raises `RedriveNotFound`."""
         return self._loop.run(self._admin.redrive_progress(redrive))
 
     def watch_redrive(self, redrive: Redrive | str, every: timedelta = LOOK_EVERY) -> Iterator[RedriveProgress]:
-        """How far a redrive is, again and again until it is over. Raises `RedriveNotFound`."""
+        """The progress of a redrive, repeatedly, until it has ended. Raises `RedriveNotFound`."""
         return self._loop.iterate(self._admin.watch_redrive(redrive, every))
 
     def redrive_results(self, redrive: Redrive | str) -> Iterator[RedriveResult]:
-        """What became of each dead letter, a page at a time. Raises `RedriveNotFound`."""
+        """The outcome of each dead letter, a page at a time. Raises `RedriveNotFound`."""
         return self._loop.iterate(self._admin.redrive_results(redrive))
 
     def users(self, *, broker: str | None = None) -> list[UserInfo]:
-        """All users, sorted by name. This and all else about users takes a super user's token."""
+        """All users, sorted by name. All methods for users need a super user's token."""
         return self._loop.run(self._admin.users(broker=broker))
 
     def user(self, user: str, *, broker: str | None = None) -> UserInfo:
@@ -343,7 +346,7 @@ class Admin:
         quotas: Mapping[str, float | None] | None = None,
         broker: str | None = None,
     ) -> UserInfo:
-        """Create a user, or change what is given; a new one is `normal` and `enabled`, and may do nothing yet.
+        """Create a user, or change the given settings. A new user is `normal` and `enabled`, and may do nothing yet.
 
         `quotas`: `requests_per_s`, `bytes_per_s`, `connections`; 0: no limit, None: the broker's setting. Raises
         `InvalidRequest`.
@@ -357,8 +360,8 @@ class Admin:
     def create_token(
         self, user: str, *, expires: timedelta | datetime | None = None, broker: str | None = None
     ) -> NewToken:
-        """Create a token for a user: all brokers take it, or none. Its text is in this answer alone. `expires`: after
-        that time, or then. Raises `UserNotFound`, `InvalidRequest`."""
+        """Create a token for a user: all brokers accept it, or none. Only this answer has its text. `expires`: the
+        lifetime, or the time when it expires. Raises `UserNotFound`, `InvalidRequest`."""
         return self._loop.run(self._admin.create_token(user, expires=expires, broker=broker))
 
     def delete_token(self, user: str, token_id: str, *, broker: str | None = None) -> None:
@@ -366,7 +369,7 @@ class Admin:
         self._loop.run(self._admin.delete_token(user, token_id, broker=broker))
 
     def set_policies(self, user: str, policies: Sequence[PolicyInfo], *, broker: str | None = None) -> UserInfo:
-        """Replace all policies of a user. The user as it is then. Raises `UserNotFound`, `InvalidRequest`."""
+        """Replace all policies of a user. Returns the user as it is then. Raises `UserNotFound`, `InvalidRequest`."""
         return self._loop.run(self._admin.set_policies(user, policies, broker=broker))
 
     def may(
@@ -377,9 +380,9 @@ class Admin:
         return self._loop.run(self._admin.may(user, action, resource, source=source, broker=broker))
 
     def sql(self, statement: str, *, rows_max: int | None = None, timeout_s: Seconds | None = None) -> Frame:
-        """The rows of one statement that reads, as far as you may see them, from the jobs that the brokers know. The
-        bounds are those of these jobs' settings, where they aren't given. Raises `InvalidSql`, and `Unreachable` where
-        no jobs answer."""
+        """The rows of one statement that only reads, as far as you may see them, from the jobs that the brokers know.
+        Default limits come from the settings of these jobs. Raises `InvalidSql`, and `Unreachable` if no jobs answer.
+        """
         return self._loop.run(self._admin.sql(statement, rows_max=rows_max, timeout_s=timeout_s))
 
     def close(self) -> None:

@@ -26,12 +26,12 @@ CLOSE_S = 5.0
 
 
 class App(BaseApp):
-    """An application: functions that are called with the messages of topics, what they need, and what runs them.
+    """An application: functions that process the messages of topics, and the resources that they need.
 
-    `@app.listener("orders")` says what is called; `app.run()` starts, and returns once SIGTERM, SIGINT or SIGHUP has
-    asked it to stop: it takes nothing more, gives the calls that are under way `stop_timeout_s`, and closes. A second
-    signal ends the process at once. Within another program it is a context manager, or is `start`ed and `close`d.
-    Options: `AppOptions`. Each group is one `PushConsumer`, so all that is promised of that holds here.
+    `@app.listener("orders")` registers a function. `app.run()` starts the application, and returns once SIGTERM, SIGINT
+    or SIGHUP has stopped it: it accepts no new messages, gives the running calls `stop_timeout_s` to end, and closes. A
+    second signal ends the process at once. Within another program, use it as a context manager, or `start` and `close`
+    it. Options: `AppOptions`. Each group is one `PushConsumer`, with the same guarantees.
     """
 
     types = (Producer,)
@@ -45,14 +45,14 @@ class App(BaseApp):
 
     @property
     def producer(self) -> Producer:
-        """What listeners send by, while the application runs. Raises `Closed` before and after."""
+        """The producer for listeners, while the application runs. Raises `Closed` before and after."""
         if self._producer is None:
             raise Closed("an application has its producer from its start to its stop")
         return self._producer
 
     def start(self) -> None:
-        """Open the resources, call what `on_start` names, and begin to consume. Raises what these raise, and what
-        `PushConsumer.start` does; then it is stopped again."""
+        """Open the resources, call the functions of `on_start`, and start consuming. Raises their errors, and those of
+        `PushConsumer.start`. Then the application is stopped again."""
         self._open(lambda: Producer(**self.producer_options), {})
         try:
             for plan in self.plans.values():
@@ -67,8 +67,8 @@ class App(BaseApp):
             raise
 
     def close(self) -> None:
-        """Take nothing more, let calls that are under way end within `stop_timeout_s`, leave the groups, call what
-        `on_stop` names, and close the resources. Twice is fine."""
+        """Accept no new messages, let running calls end within `stop_timeout_s`, leave the groups, call the functions
+        of `on_stop`, and close the resources. Closing twice does no harm."""
         if self.state != "running":
             return
         self.state = "stopping"
@@ -85,8 +85,7 @@ class App(BaseApp):
                 idle.wait(max(self.stop_timeout_s - CLOSE_S, 0.0))
 
     def run(self) -> None:
-        """Run until a signal asks for its end. Raises what `start` raises, and `InvalidRequest` in another thread than
-        the main one."""
+        """Run until a signal stops it. Raises the errors of `start`, and `InvalidRequest` outside the main thread."""
         check_main_thread()
         with asked_to_stop() as wait, self:
             say_stopping(self.group, wait(), self.counts.in_hand)

@@ -9,10 +9,10 @@ DeadLetterState = Literal["open", "redriven", "gone"]
 
 
 class DeadLetter(NamedTuple):
-    """A message that a group has given up on, at its place in `%DLQ%{group}`. Of one that is stored no more, all but
-    its place is None. `message_id`: by which its body can be had. `topic`, `origin_message_id`: of the message that was
-    sent first. `deliveries`: how often the broker handed it out. `failure_class`, `failure_text`: by what it failed
-    last."""
+    """A message that a group has given up on, at its offset in `%DLQ%{group}`. If it is no longer stored, everything
+    except its offset and `state` is None. `message_id`: use it to get the body. `topic`, `origin_message_id`: those of
+    the original message. `deliveries`: how often the broker handed it out. `failure_class`, `failure_text`: the last
+    failure."""
 
     queue_offset: int
     state: DeadLetterState
@@ -25,13 +25,13 @@ class DeadLetter(NamedTuple):
     tag: str | None
     keys: tuple[str, ...]
     more_keys: int
-    """So many keys are not listed, as they are too long."""
+    """How many keys are left out because they are too long."""
     born_time_ms: int | None
     origin_message_id: str | None
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> Self:
-        """As it is answered."""
+        """From the JSON of an answer."""
         known = {name: entry[name] for name in cls._fields if name not in ("keys", "more_keys")}
         return cls(**known, keys=tuple(entry["keys"]), more_keys=entry.get("more_keys", 0))
 
@@ -45,7 +45,7 @@ class DeadLetterPage(NamedTuple):
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Self:
-        """As it is answered."""
+        """From the JSON of an answer."""
         return cls([DeadLetter.of(each) for each in answer["dead_letters"]], answer["next_after"])
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Frame:
-    """Rows of a topic, a backlog or a statement, in memory. `truncated`: there are more than were asked for."""
+    """Rows of a topic, a backlog or a statement, in memory. `truncated`: the limits left rows out."""
 
     def __init__(self, table: pa.Table, truncated: bool) -> None:
         self._table = table
@@ -23,7 +23,7 @@ class Frame:
 
     @property
     def table(self) -> pa.Table:
-        """The same as `to_arrow()`, by the name that `SqlRows` has for it."""
+        """The same as `to_arrow()`, under the name that `SqlRows` uses."""
         return self._table
 
     def to_arrow(self) -> pa.Table:

@@ -179,7 +179,7 @@ class HttpClient(OperatorRequests):
         return MessageView.of(_json(self._request(routes.MESSAGE.at(message_id))))
 
     def recall(self, message_id: str) -> None:
-        """Take a scheduled message back: it is never delivered. Twice is fine.
+        """Recall a scheduled message: it is never delivered. Doing so twice does no harm.
 
         Raises `AlreadyDelivered`, and `InvalidRequest` for a message that isn't scheduled.
         """
@@ -198,7 +198,7 @@ class HttpClient(OperatorRequests):
         self._send(routes.RESOLVE.at(transaction_id), content)
 
     def resolve_many(self, producer_group: str, resolutions: Mapping[str, Resolution]) -> dict[str, str]:
-        """Say how each of these transactions ends; what became of each: `ok`, or an error's code."""
+        """Decide these transactions. Returns the outcome of each: `ok`, or an error's code."""
         listed = [{"transaction_id": name, "resolution": resolution} for name, resolution in resolutions.items()]
         content = _dumps({"producer_group": producer_group, "resolutions": listed})
         answer = self._send(routes.RESOLVE_MANY.at(), content)
@@ -316,8 +316,8 @@ class HttpClient(OperatorRequests):
     def set_log_levels(
         self, levels: Mapping[str, str | None], for_ms: int | None = None, of: Literal["broker", "jobs"] = "broker"
     ) -> dict[str, Any]:
-        """Change them, of this very replica: until they go back, or the process ends; or of the jobs that it hears of.
-        Answers as `log_levels`."""
+        """Change the levels of this replica, or of the jobs that report to it, until they are reset or the process
+        ends. Answers as `log_levels`."""
         said = {"levels": dict(levels)} | ({} if for_ms is None else {"for_ms": for_ms})
         said |= {} if of == "broker" else {"of": of}
         return self._send(log_level_routes.PUT_LEVELS.at(), _dumps(said))
@@ -358,7 +358,7 @@ class HttpClient(OperatorRequests):
             return False
 
     def readiness(self) -> dict[str, Any]:
-        """Raises unless it is ready; `degraded` is what is wrong all the same, for who may know."""
+        """Raises unless it is ready; `degraded` lists its problems nonetheless, for callers that may see them."""
         return _json(self._request(routes.READY.at()))
 
     def metrics(self) -> str:
@@ -420,7 +420,7 @@ class HttpClient(OperatorRequests):
         raise AssertionError  # it counts on
 
     def _at_leader(self, leader: str) -> Connections:
-        """The connections to who takes what this gateway doesn't."""
+        """Connections to the leader, for requests that this gateway doesn't take."""
         if self._leader is None or self._leader.address != leader:
             if self._leader is not None:
                 self._leader.close()

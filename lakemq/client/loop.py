@@ -31,8 +31,8 @@ class BackgroundLoop:
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, Result], timeout_s: float | None = None) -> Result:
-        """Run it there and wait for its result. What interrupts the wait, such as Ctrl-C or
-        `TimeoutError` when the time is over, cancels it. Raises `Closed` in a forked child."""
+        """Run it there and wait for its result. Anything that interrupts the wait, such as Ctrl-C or a `TimeoutError`,
+        cancels it. Raises `Closed` in a forked child."""
         if self.is_here():
             coroutine.close()
             raise RuntimeError(WRONG_THREAD)

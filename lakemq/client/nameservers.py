@@ -1,8 +1,8 @@
-"""Routes of name servers: asked for once, and then held open so that a change is known as it comes.
+"""Routes from name servers: requested once, and then by a long poll, so that the client learns of each change at once.
 
-A topic in use has a long poll of its own, so that a client of three topics hears nothing of thousands.
-Who uses more than a few has one long poll of everything instead. A topic that nobody has used for a
-while is followed no more.
+Each topic in use has its own long poll, so that a client of three topics isn't told about thousands. A client that uses
+more than a few topics has a single long poll for everything instead. A topic that nobody has used for a while is no
+longer followed.
 
 A name server that has just been started knows no broker yet, and one is gone from it as soon as it
 can't be reached. So that neither moves anything, a broker that isn't named any more is asked itself:

@@ -1,4 +1,4 @@
-"""The contract's requests of who looks after groups: what they gave up on, and who is connected."""
+"""The contract's requests for operators of groups: dead letters, and connected clients."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class OperatorRequests(ABC):
         self._call(client_routes.PUT_MEMBER.at(group, client_id), {"consume_enabled": consume_enabled})
 
     def clients(self, group: str | None = None, producer_group: str | None = None) -> list[dict[str, Any]]:
-        """Who is connected: all, or those of one group. Raises `GroupNotFound` for a group of consumers."""
+        """The connected clients: all, or those of one group. Raises `GroupNotFound` for a consumer group."""
         target = client_routes.CLIENTS.at()
         if group is not None:
             target = client_routes.GROUP_CLIENTS.at(group)
@@ -98,7 +98,7 @@ class OperatorRequests(ABC):
         return self._call(routes.TOPICS.at(), None, params | ({} if after is None else {"after": after}))
 
     def schema(self, topic: str, version: int | None = None) -> dict[str, Any]:
-        """A topic's schema: the current version, or that one. Raises `TopicNotFound`, `SchemaNotFound`."""
+        """A topic's schema: the current version, or the given one. Raises `TopicNotFound`, `SchemaNotFound`."""
         return self._call(schema_routes.SCHEMA.at(topic), None, None if version is None else {"version": version})
 
     def set_schema(

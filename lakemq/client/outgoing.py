@@ -19,15 +19,15 @@ from lakemq.model.names import check_readable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message to be sent; only its body is needed: `body`, or `json`, any value, which becomes the body.
+    """A message to be sent. Only its body is required: `body`, or `json`, any value, which becomes the body.
 
-    Text is sent as UTF-8. A body that is neither bytes nor text is what the producer's `encoder` makes of it; by
-    default JSON of dictionaries, lists, dataclasses and pydantic models. JSON has a property `content_type`.
-    `keys` are what it can be looked up by, `tag` and `properties` what subscriptions filter by.
-    `ordering_key`: messages with the same one go to the same queue, in order; `queue_id` names the
-    queue. At most one of `delay_level` (from 1), `delay` (seconds, or a timedelta) and `deliver_at`
-    (with a time zone). `ttl_ms`: so long after it is stored, or due, it is delivered, and no longer. `priority`: for
-    a topic of priorities, whose queue it is. Raises `InvalidRequest` for what can't be sent.
+    Text is sent as UTF-8. The producer's `encoder` encodes a body that is neither bytes nor text; by default it encodes
+    dictionaries, lists, dataclasses and pydantic models as JSON. JSON gets a property `content_type`. Use `keys` to
+    look the message up later. Subscriptions filter by `tag` and `properties`. `ordering_key`: messages with the same
+    key go to the same queue, in order; `queue_id` names the queue. Give at most one of `delay_level` (from 1), `delay`
+    (seconds, or a timedelta) and `deliver_at` (with a time zone). `ttl_ms`: the message expires this long after it was
+    stored, or due. `priority`: for a topic with priorities, it selects the queue. Raises `InvalidRequest` for a message
+    that can't be sent.
     """
 
     body: Any = None
@@ -53,14 +53,13 @@ class Message:
             raise WrongType("a message has a body, or json", None)
 
     def fields(self) -> MessageFields:
-        """What it has beside its body."""
+        """All fields except the body."""
         given = {name: value for name in _NAMES if (value := getattr(self, name)) is not None}
         return cast("MessageFields", given)
 
 
 class MessageFields(TypedDict, total=False):
-    """The fields of `Message` beside the body, as keywords of a producer's methods; and `json`, in the place of the
-    body."""
+    """The fields of `Message` except the body, as keywords of a producer's methods; and `json`, instead of the body."""
 
     json: Any
     tag: str | None
@@ -76,7 +75,7 @@ class MessageFields(TypedDict, total=False):
 
 
 class SendReceipt(NamedTuple):
-    """Where one message was stored. Of a delayed one: where it waits."""
+    """Where a message was stored; for a delayed message, where it waits."""
 
     message_id: str
     broker: str

@@ -1,4 +1,5 @@
-"""Where brokers are, as one client knows it: and who leads each, looked for when that is doubtful."""
+"""The addresses of brokers, as one client knows them, and their leaders, which the client looks for when they are in
+doubt."""
 
 from __future__ import annotations
 
@@ -103,7 +104,7 @@ class Places:
                 del self._under_way[broker]
 
     async def close(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         self._closed = True
         looks = list(self._looks.values())
         for look in looks:
@@ -154,7 +155,7 @@ class _Every:
         self._call()
 
     def cancel(self) -> None:
-        """Call it no more."""
+        """Stop calling it."""
         self._timer.cancel()
 
 

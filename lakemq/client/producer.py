@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class SendFuture:
-    """A message on its way, as `concurrent.futures.Future` has it, but far cheaper."""
+    """A message that is being sent: like `concurrent.futures.Future`, but far cheaper."""
 
     __slots__ = ("_batch", "_number")
 
@@ -38,16 +38,16 @@ class SendFuture:
         self._number = number
 
     def done(self) -> bool:
-        """Whether it is known what became of the message."""
+        """Whether the outcome of the message is known."""
         return self._batch.outcome is not None
 
     def result(self, timeout: Seconds | None = None) -> SendReceipt:
-        """Wait for the receipt, `timeout` seconds at most. Raises what kept the message from being
-        stored, or `TimeoutError`."""
+        """Wait for the receipt, at most `timeout` seconds. Raises the error that kept the message from being stored, or
+        `TimeoutError`."""
         return receipt_of(self._result(timeout))
 
     def exception(self, timeout: Seconds | None = None) -> LakemqError | None:
-        """Wait for what kept the message from being stored; None when it is stored."""
+        """Wait for the error that kept the message from being stored; None if it is stored."""
         result = self._result(timeout)
         return result if isinstance(result, LakemqError) else None
 
@@ -59,21 +59,20 @@ class SendFuture:
         return self._batch.result(self._number)
 
     def add_done_callback(self, callback: Callable[[SendFuture], object]) -> None:
-        """Have `callback(self)` called when it is known: by the clients' thread, so it must be quick and
-        wait for nothing (`send_async` is fine, and raises `FlowControl` where it would wait); or here and
-        now."""
+        """Call `callback(self)` when the outcome is known, at once if it already is. Otherwise it is called in the
+        clients' thread, so it must be quick and must not block (`send_async` is fine, and raises `FlowControl` where it
+        would wait)."""
         self._batch.when_ended(callback, self)
 
 
 class Producer:
-    """Sends messages, from any thread. Close it, or use it as a context manager. Options:
-    `ProducerOptions`.
+    """Sends messages. Threads may share it. Close it, or use it as a context manager. Options: `ProducerOptions`.
 
-    `brokers`: addresses, as a list or with commas between; or `nameservers`, that know them. Without
-    either the environment's LAKEMQ_NAMESERVERS, else its LAKEMQ_BROKER, else http://127.0.0.1:8080. What
-    was sent is retried, with one idempotency key, so a broker never stores it twice; where several have the
-    topic, `duplicates_allowed` says what becomes of it when one doesn't answer. Messages with one ordering
-    key keep the order in which one thread sends them.
+    `brokers`: addresses, as a list or separated by commas; or `nameservers`, which know the brokers. By default the
+    environment's LAKEMQ_NAMESERVERS, else its LAKEMQ_BROKER, else http://127.0.0.1:8080. A send is retried with the
+    same idempotency key, so a broker never stores it twice. If several brokers have the topic, `duplicates_allowed`
+    says what happens when one doesn't answer. Messages with the same ordering key keep the order in which a thread
+    sends them.
     """
 
     def __init__(self, brokers: str | Sequence[str] | None = None, **options: Unpack[ProducerOptions]) -> None:
@@ -95,14 +94,15 @@ class Producer:
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
     ) -> SendReceipt:
-        """Send a message and wait until it is stored. Raises what keeps it from being stored.
+        """Send a message and wait until it is stored. Raises the error if it can't be stored.
 
-        `body` is bytes, text, a `Message`, or what the option `encoder` takes; `json`, in its place, any value that
-        JSON has.
+        `body` is bytes, text, a `Message`, or anything that the option `encoder` accepts. Use `json` instead for any
+        JSON value.
 
-        It goes to the queue that its `ordering_key` or `queue_id` choose, else to any. `queue` names one of a certain
-        broker, and `queue_selector` chooses it: it is called here with the topic's queues and the message, and what it
-        raises is raised. A chosen queue is never changed: while its broker is away, the message isn't stored."""
+        The message goes to the queue that its `ordering_key` or `queue_id` chooses, otherwise to any queue. `queue`
+        names a queue of one broker. `queue_selector` chooses one: it is called in this thread with the topic's queues
+        and the message, and its errors are raised here. A chosen queue is never changed: while its broker is away, the
+        message isn't stored."""
         return self.send_async(topic, body, queue=queue, queue_selector=queue_selector, **fields).result()
 
     def send_async(
@@ -114,9 +114,9 @@ class Producer:
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
     ) -> SendFuture:
-        """Send a message; returns as soon as there is room for it.
+        """Send a message, and return as soon as the buffer has room for it.
 
-        Raises `FlowControl` when there is no room within `timeout_s` and one attempt more.
+        Raises `FlowControl` if there is no room within `timeout_s` plus one attempt.
         """
         core = self._core
         if core.buffered >= self._buffer_bytes:
@@ -134,7 +134,7 @@ class Producer:
         queue_selector: QueueSelector | None = None,
         **fields: Unpack[MessageFields],
     ) -> None:
-        """Send a message and never learn what became of it: quick, and it may be lost."""
+        """Send a message without learning its outcome. This is fast, but the message may be lost."""
         if self._core.buffered >= self._buffer_bytes:
             self._wait_for_room()
         self._append(topic, body, fields, True, queue, queue_selector)
@@ -142,11 +142,10 @@ class Producer:
     def send_batch(
         self, topic: str, messages: Sequence[object], queue: MessageQueue | None = None
     ) -> list[SendReceipt]:
-        """Send messages in one request, which is stored as a whole or not at all, in that queue if one is named; their
-        receipts. Each is a `Message`, or a body as `send` takes it.
+        """Send messages in one request, which is stored as a whole or not at all, and return their receipts. If `queue`
+        is given, they are stored there. Each message is a `Message`, or a body as in `send`.
 
-        Raises `InvalidRequest` for delayed messages, and for ordering keys whose queues lie on several
-        brokers.
+        Raises `InvalidRequest` for delayed messages, and for ordering keys whose queues are on several brokers.
         """
         return self._loop.run(send_whole(self._core, topic, messages, self._tracing, queue, self._encoder))
 
@@ -157,20 +156,21 @@ class Producer:
         timeout_s: Seconds = 3.0,
         **fields: Unpack[MessageFields],
     ) -> MessageView:
-        """Send a message and wait for the reply that a consumer gives to it, `timeout_s` at most.
+        """Send a message and wait at most `timeout_s` for a consumer's reply.
 
-        Raises `RequestTimeout` when none comes. Not tried again once it may have been stored.
+        Raises `RequestTimeout` if there is none. The request isn't retried once it may have been stored.
         """
         return self._loop.run(call(self._core, topic, *parts_of(body, fields, self._encoder), timeout_s, self._tracing))
 
     def flush(self) -> None:
-        """Send all that waits, and return when it is known what became of it."""
+        """Send all waiting messages, and return when the outcome of each is known."""
         self._loop.run(self._core.flush())
 
     def close(self, timeout_s: Seconds | None = None) -> None:
-        """Send all that waits, and end; what isn't stored after `timeout_s` is given up (None: after
-        all its retries). Raises `SendFailed` with the messages that weren't stored: of those that failed
-        before, the first 1,000 (16 MiB) whose futures nobody asked, not those sent one way. Twice is fine."""
+        """Send all waiting messages, and end. Messages that aren't stored after `timeout_s` (None: after all their
+        retries) are given up. Raises `SendFailed` with the messages that weren't stored. Of those that failed earlier
+        it has the first 1,000 (16 MiB) whose futures nobody has read, but none that was sent one way. Closing twice
+        does no harm."""
         if self._loop.forked:
             return  # what waits is the parent's
         failures = self._loop.run(self._core.close(None if timeout_s is None else to_seconds(timeout_s, "timeout_s")))

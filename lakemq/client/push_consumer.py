@@ -28,13 +28,12 @@ from lakemq.model.message_queue import MessageQueue
 
 
 class PushConsumer:
-    """Calls a listener, in threads of its own, with the messages of the topics that its group
-    subscribes to.
+    """Calls a listener, in its own threads, with the messages of the topics that its group subscribes to.
 
-    `listener` gets one message, `batch_listener` a list of them; give one of the two. It returns a
-    `ConsumeResult`, or None for success; what it raises makes the message come again later. Every
-    message is processed at least once: again when a member is lost, or hands a queue over while it is
-    in work. Members of a group must subscribe alike. Options: `PushOptions`.
+    `listener` gets one message, `batch_listener` a list of messages. Give one of the two. It returns a `ConsumeResult`,
+    or None for success. If it raises an error, the message is delivered again later. Every message is processed at
+    least once; it may be processed again if a member is lost, or hands over a queue while it is processing the message.
+    All members of a group must have the same subscriptions. Options: `PushOptions`.
 
     Use it as a context manager, or `start` and `close` it.
     """
@@ -81,7 +80,7 @@ class PushConsumer:
 
     @property
     def connected(self) -> bool:
-        """Whether some broker has heard of this member lately, and has it in the group."""
+        """Whether a broker has received a recent heartbeat of this member, and has it in the group."""
         return self._engine.connected
 
     @property
@@ -90,43 +89,43 @@ class PushConsumer:
         return self._engine.queues
 
     def subscribe(self, topic: str, tags: str = "*", sql: str | None = None) -> None:
-        """Consume a topic, or those of its messages that have one of the tags (`A || B`), or whose
-        properties fulfil an SQL92 expression. Before `start` or after; what the broker has against it,
-        such as `InvalidFilter`, is raised by the later of the two."""
+        """Consume a topic, or only its messages with one of the tags (`A || B`), or with properties that match an SQL92
+        expression. You can call this before or after `start`; the later of the two calls raises the broker's error,
+        such as `InvalidFilter`."""
         self._loop.run(self._engine.subscribe(topic, tags, sql))
 
     def unsubscribe(self, topic: str) -> None:
-        """Consume a topic no more."""
+        """Stop consuming a topic."""
         self._loop.run(self._engine.unsubscribe(topic))
 
     def pause(self, *what: str | MessageQueue) -> None:
-        """Call the listener no more, until `resume`: with messages of these topics and queues, also of those that come
-        later; with none at all when none is named. Calls that are under way end. The queues stay this member's, and
-        what is held of them stays here, within `limits`. Retries are in a topic of their own, `%RETRY%{group}`."""
+        """Stop calling the listener, until `resume`, with messages of these topics and queues, including queues
+        assigned later. Without arguments, everything is paused. Running calls end normally. The member keeps its
+        queues, and the messages it holds, within `limits`. Retries are in a separate topic, `%RETRY%{group}`."""
         self._loop.run(self._engine.pause(what))
 
     def resume(self, *what: str | MessageQueue) -> None:
-        """Go on with what was paused by these names; with all when none is named."""
+        """Resume the topics and queues that were paused by these names, or everything if none is given."""
         self._loop.run(self._engine.resume(what))
 
     @property
     def paused(self) -> bool:
-        """Whether all is paused, by `pause` without a name."""
+        """Whether everything is paused, by `pause` without arguments."""
         return self._engine.paused
 
     def reply(self, message: MessageView, body: object = None, **fields: Unpack[ReplyFields]) -> None:
-        """Answer a message whose producer waits for a reply (`Producer.request`). Raises `InvalidRequest`
-        when it is no request, and `RequestNotFound` when nobody waits any more."""
+        """Reply to a message whose producer waits for it (`Producer.request`). Raises `InvalidRequest` if the message
+        isn't a request, and `RequestNotFound` if the producer no longer waits."""
         self._loop.run(self._engine.reply(message, body, fields))
 
     def start(self) -> None:
-        """Join the group and begin. Raises `Unreachable` when no broker answers."""
+        """Join the group and start consuming. Raises `Unreachable` if no broker answers."""
         self._loop.run(self._engine.start())
 
     def close(self) -> None:
-        """Finish the messages that are being processed, waiting 5 s at most, commit, and leave the
-        group: the others have the queues at once. A listener that calls this isn't waited for: the
-        consumer is closed once it has returned."""
+        """Finish the messages that are being processed, waiting at most 5 s, commit, and leave the group. The other
+        members get the queues at once. If a listener calls this, `close` doesn't wait for it: the consumer is closed
+        once the listener has returned."""
         closing = self._loop.submit(self._engine.close())
         closing.add_done_callback(lambda _: self._threads.shutdown(wait=False))
         if not getattr(self._here, "listening", False):

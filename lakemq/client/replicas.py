@@ -14,7 +14,7 @@ from lakemq.model.names import leader_address, may_follow
 from lakemq.model.primary import PRIMARY, Claim, primary_of
 
 LOOK_TIMEOUT_S = 1.0
-"""Who leads is asked of all together, and one that hangs holds the others up for no longer."""
+"""All replicas are asked at the same time which one leads. One that hangs delays the others for no longer than this."""
 REPLICAS_MAX = 16
 """Of one broker: as many as a name server knows."""
 

@@ -19,9 +19,9 @@ READ_WRITE = "rw"
 
 
 class BrokerAddress(NamedTuple):
-    """A broker's name, which its message ids begin with, and where it listens.
+    """A broker's name, with which its message ids begin, and its address.
 
-    `address`: its primary's, empty while it has none; then `followers` serve pulls. `permission`: what
+    `address`: that of its primary. It is empty while there is none; then `followers` serve pulls. `permission`: what
     clients may do there, `rw`, `r` or `w`.
     """
 
@@ -68,13 +68,13 @@ class TopicRoute:
 
 
 class RouteSource(Protocol):
-    """Where routes come from in the place of addresses: a program's own.
+    """A program's own source of routes, instead of addresses.
 
     Its methods are called on the client's event loop.
     """
 
     async def brokers(self) -> Sequence[BrokerAddress]:
-        """All brokers that are known. Raises `Unreachable` when none could be asked."""
+        """All known brokers. Raises `Unreachable` if none could be asked."""
         ...
 
     async def routes(self, topic: str) -> list[MessageQueue]:
@@ -98,7 +98,7 @@ class Source(Protocol):
         ...
 
     def learn(self, route: TopicRoute) -> None:
-        """This is the route of a topic that the client has just made: others may not have heard of it yet."""
+        """The route of a topic that the client has just created: others may not know it yet."""
         ...
 
     async def close(self) -> None:

@@ -30,7 +30,7 @@ from lakemq.wire.credentials import NOBODY, Credentials
 UNUSED_S = 300.0
 """A topic that was not asked for so long is not followed any more."""
 CONNECTED_MAX = 64
-"""Gateways that a client stays connected to though it knows them no more: they come and go by other addresses."""
+"""Gateways that a client stays connected to although they are no longer in its routes: their addresses come and go."""
 
 
 class _Known(NamedTuple):
@@ -41,9 +41,9 @@ class _Known(NamedTuple):
 class Cluster:
     """What one client knows of the brokers: their connections, and routes that are fresh enough.
 
-    What is 30 s old is still answered while it is asked for anew, so that nobody waits for a broker that
-    doesn't answer; what is two minutes old is not. Name servers tell what changes as it does.
-    Lives on the event loop of its first question. Raises `InvalidRequest` for addresses and a token that are none.
+    A route that is 30 s old is still used while it is requested again, so that nobody waits for a broker that doesn't
+    answer; a route that is two minutes old is not. Name servers report changes at once. Lives on the event loop of its
+    first call. Raises `InvalidRequest` for an invalid address or token.
     """
 
     def __init__(
@@ -203,8 +203,8 @@ class Cluster:
         return ToReader(self, broker)
 
     def note_reading(self, topic: str) -> None:
-        """Messages of the topic are read: who reads assigned queues never asks where they are, and is to know all the
-        same when that changes."""
+        """Messages of the topic are being read. A reader of assigned queues never asks for routes, but has to learn of
+        changes nonetheless."""
         if not isinstance(self._source, NameServers):
             return
         now_s = self._note_use(topic)

@@ -17,11 +17,11 @@ from lakemq.client.view import MessageView
 
 
 class SimpleConsumer:
-    """Receives messages of any queue for a group. Each is invisible to the group's others until it is
-    acknowledged, or its time is over: then it is handed out again, with `reconsume_times` one higher.
+    """Receives messages from any queue for a group. Each is invisible to the other members until it is acknowledged, or
+    its time has expired: then it is handed out again, with `reconsume_times` increased by one.
 
-    Options: `SimpleOptions`. Use it as a context manager, or `close` it. Threads may share it. With the option
-    `topic`, `for message in consumer` gets message after message, until it is closed.
+    Options: `SimpleOptions`. Use it as a context manager, or `close` it. Threads may share it. With the option `topic`,
+    `for message in consumer` receives one message after the other, until it is closed.
     """
 
     def __init__(self, group: str, **options: Unpack[SimpleOptions]) -> None:
@@ -46,10 +46,10 @@ class SimpleConsumer:
         tags: str = "*",
         sql: str | None = None,
     ) -> list[MessageView]:
-        """Messages of a topic; waits for the first. Empty when none came in time.
+        """Receive messages of a topic, waiting for the first. Empty if none arrived in time.
 
-        They are this caller's for `invisible_s`; `ack` those that are done. All receives of a group and
-        topic should filter alike. Raises `TopicNotFound`, `InvalidFilter`, `FlowControl` when too many
+        They are invisible to others for `invisible_s`; `ack` them once they are processed. All receives of a group and
+        topic should use the same filter. Raises `TopicNotFound`, `InvalidFilter`, `FlowControl` if too many messages
         are out, `Unreachable`.
         """
         return self._loop.run(
@@ -69,11 +69,11 @@ class SimpleConsumer:
         invisible_s: Seconds | None = None,
         idle_s: Seconds | None = None,
     ) -> Iterator[MessageView]:
-        """Message after message of a topic, until the consumer is closed, or nothing has come for `idle_s`.
+        """Iterate over a topic's messages, until the consumer is closed, or no message has arrived for `idle_s`.
 
-        What isn't given is as the consumer's options say. `max_messages`: so many are received at a time. One whose
-        time is over before its turn is left out, as it comes again. What may pass is tried again, with a warning in
-        the log, once something was answered; all else is raised, as `receive` does.
+        The defaults are the consumer's options. `max_messages`: how many are received at a time. A message whose time
+        expires before its turn is left out, because it is delivered again. Once a broker has answered, temporary errors
+        are retried, with a warning in the log. All other errors are raised, as in `receive`.
         """
         return self._loop.iterate(
             self._consumer.messages(
@@ -86,8 +86,8 @@ class SimpleConsumer:
     @overload
     def ack(self, messages: Sequence[MessageView]) -> list[AckStatus]: ...
     def ack(self, messages: MessageView | Sequence[MessageView]) -> list[AckStatus] | None:
-        """These are done; twice is fine. Of one message: raises `ReceiptExpired` when its time was over, as it is
-        handed out again. Of a list: the status of each, in its order."""
+        """Acknowledge messages. Doing so twice does no harm. For one message: raises `ReceiptExpired` if its time has
+        expired, because it is then handed out again. For a list: returns the status of each, in the same order."""
         return self._loop.run(self._consumer.ack(messages))
 
     @overload
@@ -116,25 +116,26 @@ class SimpleConsumer:
         *,
         delay: timedelta | None = None,
     ) -> list[AckStatus] | None:
-        """These could not be processed: the group gets them again, after a delay. Of one message: raises
-        `ReceiptExpired` when it was acknowledged or its time was over. Of a list: the status of each, in its order.
+        """Report messages that could not be processed: the group gets them again, after a delay. For one message:
+        raises `ReceiptExpired` if it was acknowledged or its time has expired. For a list: returns the status of each,
+        in the same order.
 
-        `delay_level` 0: the broker chooses one that grows with each time; < 0: straight to the dead letters. `delay`:
-        the first of RocketMQ's levels that is no shorter, in its place. `reason`: why, as a text or an error, of which
-        class and text are kept with the messages.
+        `delay_level` 0: the broker chooses the delay, which grows with each attempt; < 0: the messages become dead
+        letters at once. `delay`, instead: rounded up to the next of RocketMQ's levels. `reason`: a text or an error,
+        whose class and text are kept with the messages.
         """
         return self._loop.run(self._consumer.nack(messages, delay_level, reason, delay=delay))
 
     def change_invisible(self, message: MessageView, invisible_s: Seconds) -> None:
-        """Have a message invisible for so long from now on; 0: it is handed out again at once. The
-        message has its new receipt then. Raises `ReceiptExpired` when its time was over."""
+        """Keep a message invisible for this long from now on; 0: it is handed out again at once. The message gets a new
+        receipt. Raises `ReceiptExpired` if its time has expired."""
         self._loop.run(self._consumer.change_invisible(message, invisible_s))
 
     def reply(self, message: MessageView, body: object = None, **fields: Unpack[ReplyFields]) -> None:
-        """Answer a message whose producer waits for a reply (`Producer.request`). Raises `InvalidRequest`
-        when it is no request, and `RequestNotFound` when nobody waits any more."""
+        """Reply to a message whose producer waits for it (`Producer.request`). Raises `InvalidRequest` if the message
+        isn't a request, and `RequestNotFound` if the producer no longer waits."""
         self._loop.run(self._consumer.reply(message, body, **fields))
 
     def close(self) -> None:
-        """Close the connections. What is out and not acknowledged comes again."""
+        """Close the connections. Messages that aren't acknowledged are delivered again."""
         self._loop.run(self._consumer.close())

@@ -11,5 +11,5 @@ from lakemq.client.loop import background
 
 
 def sql(statement: str, **options: Unpack[SqlOptions]) -> Frame:
-    """The same as `read_sql`, but for the unit of its timeout."""
+    """Like `read_sql`, except for the unit of its timeout."""
     return background().run(ask_sql(statement, **options))

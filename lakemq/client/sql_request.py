@@ -15,7 +15,7 @@ from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import may_follow
 
 TIMEOUT_MS = 300_000
-"""So long a statement may take at most, by the settings of jobs as they come."""
+"""The longest time of a statement, by the default settings of jobs."""
 TRUNCATED = "Lakemq-Truncated"
 
 

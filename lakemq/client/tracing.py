@@ -39,8 +39,8 @@ class Tracing:
     def begin_send(
         self, topic: str, body_bytes: int, properties: Mapping[str, str] | None
     ) -> tuple[Span, dict[str, str]]:
-        """The span of one message on its way, a child of the span that is current, and the properties
-        that carry it. Who sends ends it by `end_send`."""
+        """The span of one message on its way, a child of the span that is current, and the properties that carry it.
+        The sender ends it with `end_send`."""
         span = self._tracer.start_span(
             SEND.span_name(topic),
             kind=SpanKind.PRODUCER,
@@ -51,7 +51,7 @@ class Tracing:
         return span, carrier
 
     def end_send(self, span: Span, outcome: SendReceipt | BaseException | None) -> None:
-        """End a span of `begin_send`; None: nobody was told what became of the message."""
+        """End a span of `begin_send`; None: nobody learned the outcome of the message."""
         if isinstance(outcome, BaseException):
             _fail(span, outcome)
         elif outcome is not None:

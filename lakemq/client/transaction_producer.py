@@ -19,24 +19,24 @@ CHECK_THREADS = 4
 
 
 class TransactionListener(Protocol):
-    """What a program does for its transactions."""
+    """A program's part in its transactions."""
 
     def execute_local_transaction(self, message: Message, transaction_id: str, argument: Any) -> Resolution:
-        """Do what belongs to the message, which is stored but seen by nobody; in the sender's thread.
-        `argument` is what `send_in_transaction` was given. An error counts as UNKNOWN, and is raised to
+        """Execute the local transaction of the message, which is stored but not visible yet. It is called in the
+        sender's thread. `argument` is the one of `send_in_transaction`. An error counts as UNKNOWN, and is raised to
         the sender."""
         ...
 
     def check_local_transaction(self, message: MessageView) -> Resolution:
-        """How the transaction of `message.transaction_id` ended, which any producer of the group may have
-        begun; in a thread of the producer's. An error counts as UNKNOWN: the broker asks again."""
+        """Return how the transaction of `message.transaction_id` ended, which any producer of the group may have begun.
+        It is called in a thread of the producer. An error counts as UNKNOWN: the broker asks again."""
         ...
 
 
 class TransactionProducer(Producer):
-    """A producer that also sends messages that are seen only if a local transaction commits.
+    """A producer that also sends messages that become visible only if a local transaction commits.
 
-    It answers the broker's checks for its whole group as soon as it is made.
+    It answers the broker's checks for its whole group as soon as it is created.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class TransactionProducer(Producer):
         self.start()
 
     def start(self) -> None:
-        """Answer the group's checks from now on: done already."""
+        """Answer the group's checks from now on. The constructor already does this."""
         self._loop.call(self._transactions.start)
 
     def send_in_transaction(
@@ -64,12 +64,11 @@ class TransactionProducer(Producer):
         argument: Any = None,
         **fields: Unpack[MessageFields],
     ) -> TransactionReceipt:
-        """Store a message that nobody sees, have the listener execute the local transaction, and tell the
-        broker how it ended.
+        """Store a message that isn't visible yet, let the listener execute the local transaction, and tell the broker
+        how it ended.
 
-        Raises what keeps the message from being stored, what the listener raised, and
-        `TransactionResolved` where it ended otherwise meanwhile. That the broker couldn't be told is no
-        error: it will ask.
+        Raises the error if the message can't be stored, the listener's error, and `TransactionResolved` if the
+        transaction already has the opposite outcome. If the broker couldn't be told, that is not an error: it will ask.
         """
         message = message_of(body, fields)
         half = self._loop.run(self._transactions.begin(topic, message, self._encoder))
@@ -81,7 +80,7 @@ class TransactionProducer(Producer):
         return half.ended(resolution)
 
     def close(self, timeout_s: Seconds | None = None) -> None:
-        """As `Producer.close`; and answer no more checks."""
+        """Like `Producer.close`. The producer also stops answering checks."""
         if self._loop.forked:
             return
         self._loop.run(self._transactions.stop())

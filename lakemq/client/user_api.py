@@ -1,4 +1,4 @@
-"""The contract's requests about users: who may do what. They take a super user's token."""
+"""The contract's requests about users and their rights. They need a super user's token."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Call = Callable[[Target, Mapping[str, Any] | None], dict[str, Any]]
 
 
 class NewToken(NamedTuple):
-    """A token that was made: `token` is shown this once. `expires_ms`: valid before that time; None: always."""
+    """A new token: `token` is only shown once. `expires_ms`: when it expires; None: never."""
 
     token: str
     token_id: str
@@ -31,7 +31,7 @@ class UserApi:
         self._call = call
 
     def all(self) -> list[dict[str, Any]]:
-        """All users: `user`, `type`, `status`, and `quotas` of whom has some of its own."""
+        """All users: `user`, `type`, `status`, and `quotas` if the user has its own."""
         return self._call(routes.USERS.at(), None)["users"]
 
     def get(self, user: str) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class UserApi:
         self._call(routes.ADD_TOKEN.at(user), body)
 
     def delete_token(self, user: str, token_id: str) -> None:
-        """Let a token be valid no more. Raises `TokenNotFound`."""
+        """Revoke a token. Raises `TokenNotFound`."""
         self._call(routes.DELETE_TOKEN.at(user, token_id), None)
 
     def policies(self, user: str) -> list[dict[str, Any]]:

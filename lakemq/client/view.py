@@ -29,7 +29,7 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class MessageView:
-    """One received message. Times are ms since the epoch; what a message doesn't have is None."""
+    """One received message. Times are ms since the epoch. A field that the message doesn't have is None."""
 
     __slots__ = ("_number", "_rows")
 
@@ -39,12 +39,12 @@ class MessageView:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> MessageView:
-        """A message that came as JSON."""
+        """A message from its JSON."""
         return Rows.of_json([content])[0]
 
     @property
     def message_id(self) -> str:
-        """Names the message, here and for every other client."""
+        """Identifies the message, for every client."""
         return self._rows.values("message_id")[self._number]
 
     @property
@@ -54,13 +54,13 @@ class MessageView:
 
     @property
     def topic(self) -> str:
-        """The topic that it was sent to, also when it comes again out of its group's retry topic."""
+        """The topic that it was sent to, also for a retry from the group's retry topic."""
         stored = self.stored_topic
         return (self.real_topic or stored) if stored.startswith(RETRY_PREFIX) else stored
 
     @property
     def stored_topic(self) -> str:
-        """The topic that it was read from: `%RETRY%{group}`, when it comes again."""
+        """The topic that it was read from: `%RETRY%{group}` for a retry."""
         return self._rows.values("stored_topic")[self._number] or self._rows.values("topic")[self._number]
 
     @property
@@ -75,12 +75,12 @@ class MessageView:
 
     @property
     def queue_offset(self) -> int:
-        """Its place in the queue, from 0."""
+        """Its offset in the queue, from 0."""
         return self._rows.values("queue_offset")[self._number]
 
     @property
     def position(self) -> int:
-        """Its place in the broker's log, from 0."""
+        """Its position in the broker's log, from 0."""
         return self._rows.values("position")[self._number]
 
     @property
@@ -90,7 +90,7 @@ class MessageView:
 
     @property
     def born_time_ms(self) -> int:
-        """When the producer made it, or it was stored."""
+        """When the producer created it, or when it was stored."""
         return self._rows.values("born_time_ms")[self._number]
 
     @property
@@ -105,42 +105,42 @@ class MessageView:
 
     @property
     def tag(self) -> str | None:
-        """What subscriptions filter by."""
+        """Subscriptions filter by it."""
         return self._rows.values("tag")[self._number]
 
     @property
     def keys(self) -> Sequence[str]:
-        """What it can be looked up by."""
+        """Use these to look the message up."""
         return self._rows.values("keys")[self._number] or ()
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """Names and values that the producer gave."""
+        """Names and values from the producer."""
         return self._rows.values("properties")[self._number] or _NOTHING
 
     @property
     def ordering_key(self) -> str | None:
-        """Messages of one ordering key are in one queue."""
+        """Messages with the same ordering key are in the same queue."""
         return self._rows.values("ordering_key")[self._number]
 
     @property
     def deliver_at_ms(self) -> int | None:
-        """When it was due, of one that was delayed."""
+        """When a delayed message was due."""
         return self._rows.values("deliver_at_ms")[self._number]
 
     @property
     def real_topic(self) -> str | None:
-        """The topic it was first sent to, of one that comes again or is a dead letter."""
+        """The topic that a retry or a dead letter was first sent to."""
         return self._rows.values("real_topic")[self._number]
 
     @property
     def real_queue_id(self) -> int | None:
-        """The queue it was first put in, of one that comes again."""
+        """The queue that a retry was first stored in."""
         return self._rows.values("real_queue_id")[self._number]
 
     @property
     def origin_message_id(self) -> str | None:
-        """The id of the first, of one that comes again or was delayed."""
+        """The id of the original message, for a retry or a delayed message."""
         return self._rows.values("origin_message_id")[self._number]
 
     @property
@@ -150,41 +150,41 @@ class MessageView:
 
     @property
     def failure_class(self) -> str | None:
-        """The class of the error by which it failed last, of one that comes again or is a dead letter."""
+        """The class of the last failure, for a retry or a dead letter."""
         return self.properties.get(FAILURE_CLASS)
 
     @property
     def failure_text(self) -> str | None:
-        """That error's text."""
+        """The text of the last failure."""
         return self.properties.get(FAILURE_TEXT)
 
     @property
     def ttl_ms(self) -> int | None:
-        """How long after `store_time_ms` it is delivered, where it says so itself."""
+        """How long after `store_time_ms` it is delivered, if the message says so itself."""
         return self._rows.values("ttl_ms")[self._number]
 
     @property
     def priority(self) -> int | None:
-        """Its priority, of a topic of priorities."""
+        """Its priority, in a topic with priorities."""
         return self._rows.values("priority")[self._number]
 
     @property
     def receipt(self) -> str | None:
-        """What acknowledges it, of one that `SimpleConsumer.receive` handed out."""
+        """Acknowledges a message from `SimpleConsumer.receive`."""
         return self._rows.values("receipt")[self._number]
 
     @property
     def invisible_until_ms(self) -> int | None:
-        """Until when nobody else is handed it, of one that `SimpleConsumer.receive` handed out."""
+        """How long nobody else gets it, for a message from `SimpleConsumer.receive`."""
         return self._rows.values("invisible_until_ms")[self._number]
 
     def count_retry(self) -> None:
-        """Count one more of `reconsume_times`: of retries in place, which the broker doesn't know of."""
+        """Increase `reconsume_times` by one, for a retry in place, which the broker doesn't see."""
         values = cast("list[int]", self._rows.values("reconsume_times"))
         values[self._number] += 1
 
     def replace_receipt(self, receipt: str, invisible_until_ms: int) -> None:
-        """Another receipt has taken the place of this message's."""
+        """Replace this message's receipt."""
         cast("list[str]", self._rows.values("receipt"))[self._number] = receipt
         cast("list[int]", self._rows.values("invisible_until_ms"))[self._number] = invisible_until_ms
 
@@ -197,12 +197,12 @@ class MessageView:
         return orjson.loads(self.body)
 
     def decode(self, kind: type[Kind], decoder: Decoder | None = None) -> Kind:
-        """The body as a `kind`, by the decoder that is given, else by that of the consumer. Without one it is the JSON
-        of a pydantic model, a dataclass, an attrs class or another type of Python's; raises `DecodeError`."""
+        """The body as a `kind`, decoded with `decoder`, by default the consumer's. Without any, the body is the JSON of
+        a pydantic model, a dataclass, an attrs class or a built-in type. Raises `DecodeError`."""
         return (decoder or self._rows.decoder or default_decoder)(self, kind)
 
     def decode_by(self, decoder: Decoder) -> None:
-        """Have `decode` use this decoder, for all messages of the answer that it came in."""
+        """Let `decode` use this decoder, for all messages of the same answer."""
         self._rows.decoder = decoder
 
     def __repr__(self) -> str:

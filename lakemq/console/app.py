@@ -1,5 +1,5 @@
-"""The pages' one road: who looks, whether a form is one of this console's, what an error says, and the headers that
-every answer has."""
+"""The common path of all pages: the session, the check that a form is one of this console's, error texts, and the
+headers of every answer."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Console:
         await self._router(scope, receive, _with_headers(send))
 
     def stop(self) -> None:
-        """Pages are kept current no more: the server stops."""
+        """Stop updating live pages, because the server stops."""
         self._services.live.stopping.set()
 
     async def close(self) -> None:
@@ -184,4 +184,4 @@ def _parse_form(body: bytes) -> dict[str, str]:
         text = body.decode("ascii")
         return dict(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=FORM_FIELDS_MAX))
     except ValueError:
-        raise InvalidRequest("this is no form that a browser sends") from None
+        raise InvalidRequest("this isn't a form that a browser sends") from None

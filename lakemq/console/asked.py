@@ -172,4 +172,4 @@ def _who(answer: Mapping[str, Any]) -> Who:
         )
         return Who(User(str(answer["user"]), user.type, user.status, user.policies), required)
     except (KeyError, TypeError):
-        raise InvalidRequest("that is no answer of a lakemq broker") from None
+        raise InvalidRequest("that isn't an answer of a lakemq broker") from None

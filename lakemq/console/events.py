@@ -14,9 +14,9 @@ from lakemq.console.places import Places
 from lakemq.web.gone import client_gone
 
 STREAM_S_MAX = 600.0
-"""Then a browser asks anew by itself, and it is looked again who it is."""
+"""Then the browser reconnects by itself, and its session is checked again."""
 QUIET_S_MAX = 15.0
-"""So often something is sent, and be it nothing: who has gone is noticed by that."""
+"""Something is sent this often, if only a comment, so that a closed connection is noticed."""
 RETRY_MS = 3_000
 
 
@@ -34,7 +34,7 @@ class Event(NamedTuple):
 
 
 class EventStream(Response):
-    """Events as they come, until the browser goes, the console stops, or it is time to ask anew."""
+    """Events as they happen, until the browser leaves, the console stops, or it is time to reconnect."""
 
     def __init__(self, events: AsyncIterator[Event], places: Places) -> None:
         super().__init__(media_type="text/event-stream")

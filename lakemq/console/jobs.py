@@ -157,7 +157,7 @@ def _problems(
     for each in replays:
         if each.state == "stopped":
             text = f"A replay to {each.topic or 'a topic'} stopped half-way: {each.found:,} messages were found."
-            found.append(Problem(text, "Give the same command again: it goes on, and sends no message twice."))
+            found.append(Problem(text, "Give the same command again: it continues, and sends no message twice."))
     return found
 
 
@@ -165,25 +165,25 @@ def _dead(look: Look) -> Iterator[Problem]:
     heard: Mapping[str, Mapping[str, Any]] = look.said.get("jobs") or {}
     dead = [name for name in sorted(heard) if not heard[name].get("alive")]
     if dead:
-        yield Problem(f"These jobs are silent: {', '.join(dead)}.", f"{_START} What they said last is in their log.")
+        yield Problem(f"These jobs are silent: {', '.join(dead)}.", f"{_START} Their log says what happened last.")
 
 
 def _of_query(row: QueryRow) -> Iterator[Problem]:
     if row.state == "failed":
         yield Problem(
             f"The query {row.name} failed {duration_ms(row.error_age_ms)} ago: {row.error or 'it did not say why'}",
-            "It is started again by itself. If it goes on failing, the jobs' log has the whole error.",
+            "It restarts automatically. If it keeps failing, the jobs' log has the whole error.",
         )
     elif row.state == "waiting":
         yield Problem(
             f"The query {row.name} has waited {duration_ms(row.age_ms)} for a broker that answers.",
-            "See whether the broker runs, and whether the jobs have its address and a token (lakemq doctor).",
+            "Check that the broker is running, and that the jobs have its address and a token (lakemq doctor).",
         )
     elif row.state in ("running", "alive") and row.lag and (row.behind_s or 0) > LATE_S:
         yield Problem(
-            f"{row.name} is late: what it has yet to read was stored {duration(row.behind_s)} ago.",
-            "If its lag shrinks it catches up. Else look at how long its batches take, and give the jobs more memory"
-            " or cores.",
+            f"{row.name} is late: the oldest message that it has yet to read was stored {duration(row.behind_s)} ago.",
+            "If its lag shrinks, it is catching up. Otherwise check how long its batches take, and give the jobs more"
+            " memory or cores.",
         )
 
 
@@ -193,10 +193,10 @@ def _of_last_run(name: str, last: Mapping[str, Any] | None) -> Iterator[Problem]
     if last["result"] == "failed":
         yield Problem(
             f"The last run of {name} failed: {last['error'] or 'its error is for administrators'}",
-            "Run it again once that is mended; the jobs' log says more.",
+            "Fix the cause, then run it again. The jobs' log says more.",
         )
     elif last["result"] == "differs":
         yield Problem(
             f"{name} found differences between the log and the tables.",
-            "See what it found under Last runs; run index-rebuild if only consume_queue or message_index differ.",
+            "See its findings under Last runs. Run index-rebuild if only consume_queue or message_index differ.",
         )

@@ -33,7 +33,7 @@ _COLUMNS = (
 )
 _WHY_NOT = {
     "unreachable": "No jobs answer SQL, so the lake wasn't read.",
-    "forbidden": "You may not ask in SQL, so the lake wasn't read.",
+    "forbidden": "You may not use SQL, so the lake wasn't read.",
     "request_timeout": f"The lake took longer than {LOOK_MS_MAX // 1000} s.",
 }
 

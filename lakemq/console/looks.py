@@ -59,7 +59,7 @@ class Pair(NamedTuple):
     before: Look | None = None
 
     def rate(self, metric: str, label: str = "") -> Number:
-        """Of what is counted, so much a second between the two; a count that began anew begins at 0."""
+        """The rate per second of each counter between the two; a counter that was reset starts at 0."""
         if self.before is None or self.before.problem or self.now.at_s <= self.before.at_s:
             return None
         count, base = self.now.one(metric, label), self.before.one(metric, label)

@@ -15,7 +15,7 @@ PROBLEMS_SHOWN_MAX = 30
 DISK_FULL = 0.9
 DISK_SOON_S = 24 * 3600
 WAITING = {
-    "delay": "scheduled, retries among them",
+    "delay": "scheduled, including retries",
     "transaction": "open transactions",
     "nack": "retries to decide",
     "receipt": "handed out, not acknowledged",
@@ -55,7 +55,7 @@ class BrokerRow(NamedTuple):
 
 
 class JobRow(NamedTuple):
-    """A job, as the broker hears of it. `behind_s`: how long ago, at least, what it has yet to read was stored."""
+    """A job, as it reports to the broker. `behind_s`: the least age of what it has yet to read."""
 
     broker: str
     job: str
@@ -206,21 +206,21 @@ def problems_of(look: Look) -> Iterator[Problem]:
         yield Problem(
             look.address,
             f"The broker doesn't answer: {look.problem}",
-            "See whether its process runs and what its log says; lakemq doctor looks at the machine.",
+            "Check that its process is running, and what its log says. lakemq doctor checks the machine.",
         )
         return
     name = look.name
     if look.one("lakemq_writable") == 0:
         yield Problem(
             name,
-            "The log takes no messages.",
-            "Its disk is full or has failed: free some room, then look at the broker's log.",
+            "The log accepts no messages.",
+            "Its disk is full or has failed. Free some space, then look at the broker's log.",
         )
     if look.one("lakemq_too_few_replicas") == 1:
         yield Problem(
             name,
             "Too few replicas are in sync, so nothing can be written.",
-            "Start the followers that are missing, or lower replication.min_in_sync.",
+            "Start the missing followers, or lower replication.min_in_sync.",
         )
     yield from _disk(look)
     yield from _dead_jobs(look)
@@ -230,7 +230,7 @@ def problems_of(look: Look) -> Iterator[Problem]:
             yield Problem(
                 name,
                 f"Overdue: {count(late)} {label}.",
-                "The routing job decides these: see whether the jobs run (lakemq jobs).",
+                "The routing job decides these. Check that the jobs are running (lakemq jobs).",
             )
     yield from _stuck_groups(look)
 
@@ -238,11 +238,11 @@ def problems_of(look: Look) -> Iterator[Problem]:
 _ELSEWHERE = ("the job ", "overdue: ")
 """How lines of a broker begin that say what is said here of jobs, and of what waits."""
 _DISK_FILLS = "the disk fills up"
-_FREE_SOME = "Free some room or add some; storage.retention_ms says how long the log keeps what is in the lake too."
+_FREE_SOME = "Free or add some space. storage.retention_ms is how long the log keeps messages that the lake has too."
 _TODO = {
     _DISK_FILLS: _FREE_SOME,
-    "nothing can leave the log": "Start the jobs (lakemq jobs), and see what their log says: they write the lake.",
-    "the clock has jumped": "Set the machine's clock right; nothing is lost meanwhile.",
+    "nothing can leave the log": "Start the jobs (lakemq jobs), which write the lake, and check their log.",
+    "the clock has jumped": "Correct the machine's clock. Nothing is lost in the meantime.",
 }
 
 
@@ -280,7 +280,7 @@ def _dead_jobs(look: Look) -> Iterator[Problem]:
         yield Problem(
             look.name,
             f"Jobs are silent: {', '.join(dead)}.",
-            "Start them again: lakemq jobs, or lakemq up, which does it by itself.",
+            "Start them again: lakemq jobs, or lakemq up, which restarts them automatically.",
         )
 
 
@@ -291,7 +291,7 @@ def _stuck_groups(look: Look) -> Iterator[Problem]:
         if row.lag and row.paused:
             text = f"Group {row.group} is paused, and has a lag of {count(row.lag)}."
             yield Problem(
-                look.name, text, "Resume it on its page when its work is to continue.", f"/groups/{row.group}"
+                look.name, text, "Resume it on its page when its consumers may continue.", f"/groups/{row.group}"
             )
         elif row.lag and not row.members and (row.oldest_s or 0) > 60:
             text = f"Group {row.group} has no consumers, and a lag of {count(row.lag)}."
@@ -301,4 +301,4 @@ def _stuck_groups(look: Look) -> Iterator[Problem]:
         if row.dead:
             text = f"Group {row.group} has {count(row.dead)} dead letter{'' if row.dead == 1 else 's'}."
             link = f"/groups/{row.group}/dead-letters"
-            yield Problem(look.name, text, "See why they failed, then send them again.", link)
+            yield Problem(look.name, text, "Find out why they failed, then redrive them.", link)

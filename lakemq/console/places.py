@@ -25,7 +25,7 @@ class Places:
     def check(self) -> None:
         """Raises `Busy` where there is none."""
         if self._taken >= self._most:
-            raise Busy(f"{self._most} pages are kept current already, which is console.live_max")
+            raise Busy(f"{self._most} pages are live already, the limit console.live_max")
 
     @contextmanager
     def place(self) -> Generator[None]:

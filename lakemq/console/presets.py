@@ -32,9 +32,9 @@ def wanted_of(fields: Mapping[str, str]) -> Wanted:
     send_to, consume = _names(fields, "send_to", "Topic"), _names(fields, "consume", "Topic")
     groups = _names(fields, "group", "Group")
     if consume and not groups:
-        raise InvalidRequest("a consumer needs a group: write the one it consumes as")
+        raise InvalidRequest("a consumer needs a group: write its name")
     if groups and not consume:
-        raise InvalidRequest("a group consumes topics: write which")
+        raise InvalidRequest("a group needs topics: write their names")
     found: dict[str, set[str]] = {}
     for name in send_to:
         found.setdefault(f"Topic:{name}", set()).add("Pub")
@@ -54,7 +54,7 @@ def wanted_of(fields: Mapping[str, str]) -> Wanted:
 def _names(fields: Mapping[str, str], field: str, kind: str) -> list[str]:
     names = list(dict.fromkeys(fields.get(field, "").replace(",", " ").split()))
     if len(names) > NAMES_MAX:
-        raise InvalidRequest(f"at most {NAMES_MAX} names at once; a name may end in * to cover all that begin so")
+        raise InvalidRequest(f"at most {NAMES_MAX} names at once; orders* covers all names that begin with orders")
     for each in names:
         parse_resource(f"{kind}:{each}")
     return names
@@ -98,5 +98,5 @@ def expires_ms(days: str) -> int | None:
 def check_new_name(name: str) -> str:
     """Raises `InvalidRequest`."""
     if not name:
-        raise InvalidRequest("a user has a name")
+        raise InvalidRequest("a user needs a name")
     return check_user_name(name)

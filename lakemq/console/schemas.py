@@ -115,5 +115,5 @@ def proposal_of(bodies: list[bytes]) -> Inferred:
     """A JSON Schema that they fit, as `lakemq topic schema infer` proposes it. Raises `InvalidRequest` where none of
     them is an object of JSON."""
     if not bodies:
-        raise InvalidRequest("the topic has no messages: there is nothing to infer a schema from")
+        raise InvalidRequest("the topic has no messages to infer a schema from")
     return infer_schema(bodies)

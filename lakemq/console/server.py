@@ -42,7 +42,7 @@ async def serve(settings: Settings, brokers: Sequence[str], begin: Callable[[Ser
 
 def run(settings: Settings, brokers: Sequence[str]) -> None:
     """Serve until SIGINT, SIGTERM or the terminal's end, and say on stderr when it does. Raises `CantListen`,
-    `SettingsError`. Who is signed in signs in again after a start: sessions are in memory alone."""
+    `SettingsError`. After a restart, users have to sign in again: sessions are only in memory."""
     allow_many_connections()
     set_up(settings.log.format, settings.log.level)
 

@@ -1,4 +1,4 @@
-"""Who is signed in. Tokens are in this process's memory, and nowhere else: not in a cookie, a page or a log."""
+"""Sessions of signed-in users. Tokens are only in this process's memory: not in a cookie, a page or a log."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Sessions:
         return name
 
     def find(self, name: str, now_s: float) -> Session | None:
-        """The session of that id, which is used by that; None: there is none, or its time is over."""
+        """The session with this id, which counts as used now; None: there is none, or it has expired."""
         session = self._sessions.get(name)
         if session is None:
             return None
@@ -67,7 +67,7 @@ class Sessions:
             self._ended(session)
 
     def sweep(self, now_s: float) -> None:
-        """End those whose time is over: the one that was used longest ago is the first."""
+        """End expired sessions. The least recently used one comes first."""
         for name in list(self._sessions):
             session = self._sessions[name]
             if (now_s - session.used_s) * 1000 <= self._limits.session_idle_ms_max:
@@ -84,7 +84,7 @@ class Sessions:
         return hmac.digest(self._key, name.encode(), "sha256").hex()
 
     def is_form_token(self, name: str, said: str) -> bool:
-        """Whether a form was shown to who sends it."""
+        """Whether the form was shown to the session that sends it."""
         return hmac.compare_digest(self.form_token(name).encode(), said.encode())
 
 

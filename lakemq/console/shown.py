@@ -62,7 +62,7 @@ def share(number: Number) -> str:
 
 
 def duration(seconds: Number) -> str:
-    """In the largest unit of which there are two at least."""
+    """In the largest unit that gives at least 2."""
     if seconds is None or math.isnan(seconds):
         return NOT_KNOWN
     if math.isinf(seconds):
@@ -129,7 +129,7 @@ def preview(message: Mapping[str, Any]) -> str:
 
 
 def hex_of(content: bytes) -> str:
-    """Lines of an address, sixteen bytes and what of them is ASCII."""
+    """Lines with an address, sixteen bytes and their ASCII characters."""
     lines: list[str] = []
     for at in range(0, len(content), _HEX_LINE):
         part = content[at : at + _HEX_LINE]

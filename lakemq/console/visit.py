@@ -1,4 +1,4 @@
-"""One request: who looks, at which broker, and what a form says."""
+"""One request: its session, its broker, and the fields of its form."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ class Visit:
 
     @property
     def seen_by(self) -> Session:
-        """Who looks. Raises `InvalidRequest` where nobody may without a token: such requests don't get so far."""
+        """The session. Raises `InvalidRequest` if there is none, which cannot happen where a token is required: such
+        requests are refused earlier."""
         found = self.session or self.services.anonymous
         if found is None:
             raise InvalidRequest("sign in first")

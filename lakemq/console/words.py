@@ -36,19 +36,19 @@ _WORDS = {
     "forbidden": ("Not allowed", "Ask an administrator for a policy that allows it (lakemq acl add)."),
     "unreachable": (
         "The broker doesn't answer",
-        "See whether its process runs and what its log says, then load this page again.",
+        "Check that its process is running, and what its log says. Then load this page again.",
     ),
     "flow_control": ("Too many requests", "Wait a moment, then try again."),
     "busy": ("The broker is busy", "Wait a moment, then try again."),
-    "store_unwritable": ("The broker takes no messages", "Its disk is full or has failed; the overview says more."),
-    "not_leader": ("This broker follows another", "Choose the one that leads."),
+    "store_unwritable": ("The broker accepts no messages", "Its disk is full or has failed; the overview says more."),
+    "not_leader": ("This broker follows another", "Choose the leader."),
     "group_in_use": ("The group has members", "Stop its consumers first, then delete it."),
-    "schema_changed": ("Somebody else was quicker", "Look at the schema again, then decide."),
-    "transaction_resolved": ("It has ended the other way", "The producer, or somebody else, was quicker."),
+    "schema_changed": ("Somebody else was faster", "Look at the schema again, then decide."),
+    "transaction_resolved": ("It already has the other outcome", "The producer, or somebody else, was faster."),
     "message_too_large": ("That is too large", "The broker's settings say how large a message may be."),
-    "internal": ("Something went wrong", "The console's log says what; the broker goes on without it."),
+    "internal": ("Something went wrong", "The console's log has the details. The broker is not affected."),
     "page_not_found": ("Page not found", "Use the menu above."),
-    "refused": ("This form isn't taken", ""),
+    "refused": ("This form was refused", ""),
 }
 
 
@@ -62,5 +62,5 @@ def words_for(code: str, detail: str) -> Words:
     if code in _WORDS:
         return Words(_WORDS[code][0], detail, _WORDS[code][1])
     if code.endswith("_not_found"):
-        return Words("Not found", detail, "It may have been deleted meanwhile.")
+        return Words("Not found", detail, "It may have been deleted in the meantime.")
     return Words("The broker refused that", detail, "")

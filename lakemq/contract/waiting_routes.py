@@ -57,7 +57,7 @@ RESOLVE_OPEN = Route(
     "POST",
     "/v1/producer-groups/{group}/transactions/{half_id}",
     "transactions",
-    "Commit or roll back an open transaction in the place of its producer",
+    "Commit or roll back an open transaction on behalf of its producer",
     reads=Reads.JSON,
     differs=Answered.CONFIRMED,
     rights=group(Action.PUB, by_handler="`Pub` on the half message's topic"),

@@ -45,7 +45,7 @@ class Event(StrEnum):
     RECALLED = "recalled"
     LEAVES = "leaves"
     """Its segment leaves the log."""
-    STORED_ANEW = "stored anew"
+    STORED_AGAIN = "stored again"
     """It stands at the log's end now."""
     TARGET_GONE = "target gone"
     """It is due, and the topic that it is for was deleted."""
@@ -81,7 +81,7 @@ TRANSITIONS: Mapping[Kind, Mapping[tuple[State, Event], Effect]] = {
         (_W, Event.RECALLED): Effect("recall", DelayState.RECALLED),
         (_D, Event.RECALLED): Effect("recall", DelayState.RECALLED),
         (_W, Event.LEAVES): Effect("move", DelayState.MOVED),
-        (DelayState.MOVED, Event.STORED_ANEW): Effect("wait", _W),
+        (DelayState.MOVED, Event.STORED_AGAIN): Effect("wait", _W),
         (_W, Event.TARGET_GONE): Effect("drop", DelayState.DROPPED),
         (_D, Event.TARGET_GONE): Effect("drop", DelayState.DROPPED),
     },

@@ -21,15 +21,16 @@ _DIGITS_MAX = 30
 
 
 class Inferred(NamedTuple):
-    """`schema`: as JSON. `bodies`: so many were looked at; `others`: of these so many are no objects of JSON.
-    `left_out`: names that can't be columns."""
+    """`schema`: as JSON. `bodies`: how many were read; `others`: how many of these aren't JSON objects. `left_out`:
+    names that can't be columns."""
 
     schema: dict[str, Any]
     bodies: int
     others: int
     left_out: tuple[str, ...]
     decimals: tuple[str, ...] = ()
-    """Where numbers have few decimals, so that they are DECIMALs: one with more, in a body to come, won't fit."""
+    """Fields that became DECIMALs because their numbers have few decimals. A later number with more decimals won't
+    match."""
 
 
 def infer_schema(bodies: Iterable[bytes]) -> Inferred:

@@ -42,10 +42,10 @@ def averagely_by_circle(queues: Iterable[MessageQueue], members: Iterable[str]) 
 
 
 def by_configuration(configured: Mapping[str, Iterable[MessageQueue]]) -> Strategy:
-    """Each member gets the queues that are configured for its client id, as far as they exist.
+    """Each member gets the existing queues that are configured for its client id.
 
-    A queue that is configured for nobody, or for a member that is not there, is consumed by nobody.
-    All members must have the same configuration. Raises `ValueError` for a queue that two get.
+    Nobody consumes a queue that isn't configured for any member, or whose member is absent. All members must have the
+    same configuration. Raises `ValueError` if a queue is configured for two members.
     """
     owners: dict[MessageQueue, str] = {}
     for name, queues in configured.items():
@@ -66,9 +66,9 @@ def by_configuration(configured: Mapping[str, Iterable[MessageQueue]]) -> Strate
 def by_machine_room(
     room_of_broker: Callable[[str], str], room_of_member: Callable[[str], str], within: Strategy = averagely
 ) -> Strategy:
-    """Queues go to the members of their broker's room; those of rooms without members to all.
+    """Queues go to the members in their broker's room. Queues of rooms without members go to all members.
 
-    `within` shares them out there. After RocketMQ's AllocateMachineRoomNearby.
+    `within` assigns them within the room. Modelled on RocketMQ's AllocateMachineRoomNearby.
     """
 
     def strategy(queues: Iterable[MessageQueue], members: Iterable[str]) -> Assignment:

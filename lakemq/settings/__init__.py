@@ -130,7 +130,7 @@ class Sql(Section):
     port: int = Field(default=15_002, ge=0, le=65535)
     """The port to listen on."""
     token: str = Field(default="", repr=False, pattern=r"^[\x21-\x7e]*$")
-    """As long as a root password would be; empty: the jobs generate one."""
+    """Make it as long as a root password; empty: the jobs generate one."""
 
     @model_validator(mode="after")
     def _is_guarded(self) -> Sql:
@@ -191,7 +191,8 @@ class Settings(Section):
             and not self.auth.insecure
             and not (is_loopback(server.host) and not server.trusted_proxies)
         ):
-            at = f"host is {server.host}" if not is_loopback(server.host) else "trusted_proxies lets others in"
+            is_open = not is_loopback(server.host)
+            at = f"host is {server.host}" if is_open else "trusted_proxies allows access from other machines"
             raise ValueError(
                 f"nameserver.{at}: anyone who reaches it could register as a broker; set "
                 "nameserver.token_file to a file of tokens, or auth.insecure = true to allow everybody"
@@ -233,21 +234,21 @@ class Settings(Section):
                     *([] if self.tls.on else ["tls.cert_file and tls.key_file"]),
                 ]
                 raise ValueError(
-                    f"{name}.host is {listener.host}: beyond this machine it takes {' and '.join(lacking)}, as others "
-                    "could ask, and read on the way what goes there; auth.insecure = true allows that"
+                    f"{name}.host is {listener.host}: access from other machines needs {' and '.join(lacking)}, because"
+                    " anyone could send requests, or read them on the way; auth.insecure = true allows that"
                 )
             if listener.trusted_proxies and not self.auth.required and not self.auth.insecure:
                 raise ValueError(
-                    f"{name}.trusted_proxies lets others in, by a proxy: that takes auth.required = true; "
-                    "auth.insecure = true does without"
+                    f"{name}.trusted_proxies allows access from other machines through a proxy: this needs "
+                    "auth.required = true; auth.insecure = true allows it without"
                 )
         if self.tls.on and gateway.advertise.startswith("http:"):
             raise ValueError(
-                f"gateway.advertise is {gateway.advertise}, and with tls.cert_file the gateway is asked by https://"
+                f"gateway.advertise is {gateway.advertise}, but with tls.cert_file the address begins with https://"
             )
         if self.fleet.nameservers and not gateway.advertise and gateway.host in _ANY:
             raise ValueError(
-                f"gateway.host is {gateway.host}, which no other finds: gateway.advertise says the address"
+                f"gateway.host is {gateway.host}, which others can't reach: set gateway.advertise to the address"
             )
         return self
 
@@ -293,10 +294,10 @@ def _read_file(file: Path) -> Layer:
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"can't read the settings in {file}: {error}") from None
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{file} is no valid TOML: {error}") from None
+        raise SettingsError(f"{file} isn't valid TOML: {error}") from None
     for section, values in content.items():
         if not isinstance(values, dict):
-            raise SettingsError(f"unknown setting {section!r} in {file}: settings stand in sections")
+            raise SettingsError(f"unknown setting {section!r} in {file}: each setting belongs in a section")
     return content
 
 

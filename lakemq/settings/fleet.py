@@ -59,14 +59,14 @@ class Fleet(Section):
     def _store_fits(self) -> Fleet:
         if self.leader == "static" and self.store:
             raise ValueError(
-                "fleet.store is given, and fleet.leader is static: that asks no store; it is to be etcd or object-store"
+                "fleet.store is set, but fleet.leader is static and uses no store; set it to etcd or object-store"
             )
         if self.leader == "etcd":
             self._check_etcd()
         if self.leader == "object-store":
             self._check_objects()
         if self.store_options and (self.leader != "object-store" or self.store.startswith("file:")):
-            raise ValueError("fleet.store_options are for a bucket, and fleet.store is not one")
+            raise ValueError("fleet.store_options are for a bucket, but fleet.store isn't one")
         return self
 
     def _check_etcd(self) -> None:
@@ -79,8 +79,8 @@ class Fleet(Section):
             ) from None
         if not 0 < len(addresses) <= ETCD_MEMBERS_MAX:
             raise ValueError(
-                f"fleet.leader is etcd: fleet.store has the addresses of its members, such as "
-                f"http://10.0.0.1:2379,http://10.0.0.2:2379; of these it has {len(addresses)}"
+                f"fleet.leader is etcd: fleet.store needs the addresses of its members, such as "
+                f"http://10.0.0.1:2379,http://10.0.0.2:2379; it has {len(addresses)} of them"
             )
 
     def _check_objects(self) -> None:
@@ -92,6 +92,6 @@ class Fleet(Section):
         is_folder = parts.scheme == "file" and not parts.netloc and parts.path.startswith("/") and parts.path != "/"
         if not (is_bucket or is_folder) or parts.query or parts.fragment or parts.username:
             raise ValueError(
-                "fleet.leader is object-store: fleet.store is such as s3://bucket/prefix or file:///srv/shared, "
-                "without a user, a query or a fragment"
+                "fleet.leader is object-store: fleet.store needs an address like s3://bucket/prefix or "
+                "file:///srv/shared, without a user, a query or a fragment"
             )

@@ -20,8 +20,9 @@ _OTHERS = re.compile(r"[a-z][a-z0-9+.-]*:/|s3[an]?:", re.IGNORECASE)
 
 
 class LakeStorage(Section):
-    """How the bucket of a lake in object storage is reached; what isn't said here, AWS's names in the environment say
-    (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`, `AWS_ENDPOINT_URL`)."""
+    """How the bucket of a lake in object storage is reached. Options that aren't set here come from AWS's names in the
+    environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`,
+    `AWS_ENDPOINT_URL`)."""
 
     endpoint: str = ""
     region: str = ""
@@ -33,9 +34,9 @@ class LakeStorage(Section):
     @model_validator(mode="after")
     def _fits(self) -> LakeStorage:
         if bool(self.access_key_id) != bool(self.secret_access_key):
-            raise ValueError("lake.storage has one of access_key_id and secret_access_key, and needs both or none")
+            raise ValueError("lake.storage has only one of access_key_id and secret_access_key: set both or none")
         if self.endpoint and not re.fullmatch(r"https?://[^/\s@]+/?", self.endpoint):
-            raise ValueError("lake.storage.endpoint is such as https://s3.example:9000")
+            raise ValueError("lake.storage.endpoint must look like https://s3.example:9000")
         if self.endpoint.startswith("http:") and not self.allow_http:
             raise ValueError("lake.storage.endpoint is without TLS: lake.storage.allow_http = true allows that")
         return self
@@ -113,7 +114,7 @@ class Lake(Section):
             named = ObjectPath.parse(str(found), access, Path())
             own = self.work_dir or _state_folder()
             if not own.is_absolute():  # else where it is started from would make two folders, and locks, of one lake
-                raise ValueError("lake.work_dir of a lake in object storage is an absolute path")
+                raise ValueError("lake.work_dir of a lake in object storage must be an absolute path")
             work_dir = own / named.bucket.identity() / found.bucket.name / found.key
             object.__setattr__(self, "dir", ObjectPath(named.bucket, named.key, work_dir))
         return self

@@ -19,7 +19,7 @@ class Topics(Section):
     """The most topics."""
     all_queues_max: int = Field(default=100_000, ge=1)
     schemas_bytes_max: int = Field(default=4 * 1024 * 1024, ge=0, le=64 * 1024 * 1024)
-    """So much text all schemas of topics may have, with all their versions."""
+    """The text of all schemas of topics together, with all their versions."""
 
 
 class Idempotency(Section):
@@ -53,7 +53,7 @@ class Requests(Section):
     """Requests that wait for a reply."""
 
     waiting_max: int = Field(default=10_000, ge=1)
-    """The most."""
+    """The most waiting requests."""
 
 
 class Receive(Section):

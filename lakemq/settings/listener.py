@@ -74,7 +74,7 @@ class Listener(Section):
     def _hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for host in value:
             if not _HOST.fullmatch(host):
-                raise ValueError(f"{host!r} is no name or address, with or without a port")
+                raise ValueError(f"{host!r} isn't a name or an address, with or without a port")
         return value
 
     @field_validator("trusted_proxies")
@@ -89,7 +89,7 @@ class Listener(Section):
     def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for origin in value:
             if not _ORIGIN.fullmatch(origin):
-                raise ValueError(f"{origin!r} is no origin: scheme://name, and a port where it has one")
+                raise ValueError(f"{origin!r} isn't an origin: scheme://name, or scheme://name:port")
         return value
 
 
@@ -129,7 +129,7 @@ class Gateway(Listener):
 
 
 class SqlHttp(Listener):
-    """The jobs' server of `POST /v1/sql`, for users who are no administrators (docs/sql.md).
+    """The jobs' server of `POST /v1/sql`, for users who aren't administrators (docs/sql.md).
 
     `enabled`: whether to start it. `port` 0: any free port, because brokers return the address. `advertise`: the
     address that others use; empty: the address on which it listens. A result has at most `rows`, or as many as its
@@ -179,7 +179,7 @@ class NameServer(Listener):
     A replica that sends no heartbeat for `expiry_ms` is removed. Each is probed every `probe_ms`, or less often if
     there are many; 0: never. `topics_max`: topics of one replica; `all_topics_max`: of all replicas, counted once
     for each. `client_share`: also the share of the replicas, and of all topics, that one address may register.
-    `token_file`: tokens with which brokers may register, one a line; without it, everybody may. `drain_ms`: as the
+    `token_file`: tokens with which brokers may register, one per line; without it, everybody may. `drain_ms`: as the
     gateway's.
     """
 

@@ -29,6 +29,6 @@ class Replication(Section):
         if self.confirm_ms_max <= self.silent_ms:
             raise ValueError(
                 f"replication.confirm_ms_max is {self.confirm_ms_max}, not above replication.silent_ms: requests would"
-                " end before a follower that is away is let go"
+                " end before an absent follower is removed from those in sync"
             )
         return self

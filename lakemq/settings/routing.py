@@ -58,6 +58,6 @@ class Retry(Section):
     """Messages that a consumer could not process."""
 
     max_reconsume_times: int = Field(default=16, ge=0, le=10_000)
-    """The most."""
+    """The most retries; then a message becomes a dead letter."""
     waiting_max: int = Field(default=1_000_000, ge=1)
     """The most messages waiting for a decision."""

@@ -44,7 +44,7 @@ def of_json(value: object) -> object:
     try:
         return json.loads(value)
     except ValueError:
-        raise ValueError("in the environment it is an object of JSON") from None
+        raise ValueError("in the environment it must be a JSON object") from None
 
 
 Options = Annotated[dict[str, str], BeforeValidator(of_json)]

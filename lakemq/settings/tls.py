@@ -9,7 +9,7 @@ from lakemq.settings.section import Section
 
 
 class Tls(Section):
-    """Files in PEM (docs/security.md, "TLS"); empty: none.
+    """PEM files (docs/security.md, "TLS"); empty: none.
 
     With `cert_file`, the server's certificate and its intermediate ones, and `key_file`, gateway and name server
     speak only TLS. With `client_ca_file`, clients need a certificate from one of these authorities. The files are
@@ -42,9 +42,9 @@ class Tls(Section):
             cert, key = f"{prefix}cert_file", f"{prefix}key_file"
             if bool(getattr(self, cert)) != bool(getattr(self, key)):
                 given, lacking = (cert, key) if getattr(self, cert) else (key, cert)
-                raise ValueError(f"tls.{given} is set and tls.{lacking} is not: a certificate has a key")
+                raise ValueError(f"tls.{given} is set and tls.{lacking} is not: a certificate needs its key")
         if self.client_ca_file and not self.cert_file:
             raise ValueError(
-                "tls.client_ca_file is set and tls.cert_file is not: without TLS nobody shows a certificate"
+                "tls.client_ca_file is set and tls.cert_file is not: without TLS there are no client certificates"
             )
         return self

@@ -25,5 +25,5 @@ class Traces(Section):
     @classmethod
     def _endpoint(cls, value: str) -> str:
         if value and "@" in urlsplit(value).netloc:
-            raise ValueError("it names no user: OTEL_EXPORTER_OTLP_HEADERS says how a collector knows who asks")
+            raise ValueError("it must not contain a user: set credentials in OTEL_EXPORTER_OTLP_HEADERS")
         return check_url(value) if value else ""

@@ -95,7 +95,7 @@ def test_one_signs_in_makes_a_topic_and_deletes_it_after_a_question(
     page.get_by_label("Queues").press("Enter")
     expect(page.get_by_role("status")).to_contain_text("Topic created.")
     page.get_by_role("link", name="Delete…").click()
-    page.get_by_label("Write its name to confirm").fill(name)
+    page.get_by_label("Type its name to confirm").fill(name)
     page.get_by_role("button", name="Delete it").click()
     expect(page.get_by_role("status")).to_contain_text("Deleted.")
     assert http.get(f"/v1/topics/{name}").status_code == 404
@@ -165,7 +165,7 @@ def test_the_overview_goes_on_and_draws_its_chart(seen: Seen) -> None:
     expect(seen.page.locator("[data-live-state]")).to_have_text("Live")
     expect(seen.page.locator(".chart canvas")).to_be_visible()
     seen.page.keyboard.press("Tab")
-    expect(seen.page.get_by_role("link", name="To the content")).to_be_focused()
+    expect(seen.page.get_by_role("link", name="Skip to content")).to_be_focused()
 
 
 def test_a_search_finds_a_message_whose_page_says_why_it_was_not_delivered(
@@ -183,7 +183,7 @@ def test_a_search_finds_a_message_whose_page_says_why_it_was_not_delivered(
     row = page.get_by_label("Found").get_by_role("link", name="<script>")
     expect(row).to_have_count(1)
     row.click()
-    life = page.get_by_label("What happened to it")
+    life = page.get_by_label("History of this message")
     expect(life).to_contain_text(f"{name} The group has no consumers now: it is at offset 0, this is at 1.")
     expect(life.get_by_role("listitem").last).to_contain_text("Stored")
     assert seen.overflow() == 0
@@ -233,7 +233,7 @@ def test_a_scheduled_message_is_ticked_and_recalled_after_a_question(seen: Seen,
     page.get_by_text("As a table").click()
     expect(page.get_by_role("region", name="Due times").locator("tbody tr").first).to_be_visible()
     page.get_by_label(f"Recall {recall['message_id']}").press("Space")
-    page.get_by_role("button", name="Recall those ticked…").press("Enter")
+    page.get_by_role("button", name="Recall ticked messages…").press("Enter")
     expect(page.get_by_role("heading", name="Recall 1 message?")).to_be_visible()
     page.get_by_role("button", name="Recall", exact=True).click()
     expect(page.get_by_role("heading", name="1 of 1 recalled")).to_be_visible()

@@ -137,9 +137,9 @@ def test_a_life_that_is_longer_than_one_look_is_looked_at_further(
         content = {"receipt": receipt, "invisible_ms": 60_000}
         receipt = http.post(f"/v1/groups/{name}/invisibility", json=content).json()["receipt"]
     page = visitor.get(f"/messages/{stored['message_id']}")
-    assert "The log has more than was read" in page
+    assert "This page has not read all of the log" in page
     *_, whole = to_the_end(visitor, page, "Look further")
-    assert "The log has more" not in whole
+    assert "has not read all" not in whole
     assert whole.count("<strong>Handed out</strong>") == 211
 
 

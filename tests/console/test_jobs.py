@@ -54,7 +54,7 @@ def test_what_is_dead_or_late_is_said_first_with_what_to_do() -> None:
     assert [each.text for each in found.problems] == [
         "These jobs are silent: delay, maintenance.",
         "The query wheel failed 5 s ago: no disk",
-        "lake is late: what it has yet to read was stored 5 min ago.",
+        "lake is late: the oldest message that it has yet to read was stored 5 min ago.",
         "The query spare has waited 90 s for a broker that answers.",
         "The last run of verify failed: a file is gone",
     ]

@@ -52,5 +52,5 @@ def test_something_else_than_rows_is_refused(wrong: dict[str, Any]) -> None:
 
 def test_a_page_says_why_the_lake_was_not_read() -> None:
     assert why_not(Unreachable("x", sent=False)) == "No jobs answer SQL, so the lake wasn't read."
-    assert why_not(Forbidden("x")) == "You may not ask in SQL, so the lake wasn't read."
+    assert why_not(Forbidden("x")) == "You may not use SQL, so the lake wasn't read."
     assert why_not(InvalidRequest("odd")) == "The lake wasn't read: odd"

@@ -53,7 +53,7 @@ def test_each_problem_says_what_to_do() -> None:
     said = [each.text for each in found.problems]
     assert said == [
         "The broker doesn't answer: no answer",
-        "The log takes no messages.",
+        "The log accepts no messages.",
         "Too few replicas are in sync, so nothing can be written.",
         "The log's disk is 95% full, and full in about 2 h at this pace.",
         "Jobs are silent: wheel.",

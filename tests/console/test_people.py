@@ -122,7 +122,7 @@ def test_policies_are_added_and_removed_after_a_question(visitor: Visitor, guard
     assert policies(guarded, user) == [had[0], *had[2:]]
     again = confirm(visitor, f"{page}/policies/remove", ask)
     assert again.status_code == 400
-    assert "changed these policies meanwhile" in again.text
+    assert "changed these policies in the meantime" in again.text
     visitor.get(f"{page}/policies/remove", 400, number=99)
 
 
@@ -205,11 +205,11 @@ def test_nobody_is_told_to_sign_in(console: object, guarded: Guarded) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({}, "say what the user may do"),
-        ({"name": ""}, "a user has a name"),
+        ({}, "choose what the user may do"),
+        ({"name": ""}, "a user needs a name"),
         ({"name": "a b", "send_to": "x"}, "does not match"),
         ({"consume": "orders"}, "a consumer needs a group"),
-        ({"group": "g"}, "a group consumes topics"),
+        ({"group": "g"}, "a group needs topics"),
         ({"send_to": "a/b"}, "a resource&#39;s name consists of"),
         ({"send_to": "x", "days": "8"}, "a token is valid for"),
         ({"send_to": " ".join(f"t{number}" for number in range(51))}, "at most 50 names at once"),

@@ -168,7 +168,7 @@ def test_a_schema_is_dropped_after_a_question_unless_it_changed_meanwhile(
     visitor.get(f"{path}/drop", 404)
     http.put(f"/v1{path}", json={"schema": FIRST}).raise_for_status()
     asked = visitor.get(f"{path}/drop")
-    assert "Its one version goes." in asked
+    assert "Its one version is deleted." in asked
     http.put(f"/v1{path}", json={"schema": WIDER}).raise_for_status()
     assert visitor.post(f"{path}/drop", if_version="1").status_code == 409
     assert len(versions_of(http, name)) == 2

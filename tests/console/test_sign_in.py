@@ -31,7 +31,7 @@ def test_a_broker_that_wants_to_know_who_asks_leads_to_the_sign_in_and_back(visi
     asked = visitor.http.get("/topics?q=a%20b")
     assert asked.status_code == 303
     assert asked.headers["location"] == "/sign-in?why=token&next=%2Ftopics%3Fq%3Da%2520b"
-    assert "the broker wants to know who asks" in visitor.get(asked.headers["location"])
+    assert "the broker requires a token" in visitor.get(asked.headers["location"])
     signed = visitor.post("/sign-in", asked.headers["location"], token=f" {guarded.admin} ", next="/topics?q=a%20b")
     assert went_to(signed) == "/topics?q=a%20b"
     page = visitor.get(signed.headers["location"])
@@ -168,7 +168,7 @@ def test_tokens_are_not_found_by_trying(guarded: Guarded) -> None:
             assert 'role="alert"' in wrong.text
         late = visitor.sign_in(guarded.admin)
         assert late.status_code == 429
-        assert "too many tries" in late.text
+        assert "Too many attempts" in late.text
         visitor.close()
 
 
@@ -188,7 +188,10 @@ def test_where_it_takes_a_token_to_look_nobody_looks_without(guarded: Guarded) -
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"LAKEMQ_CONSOLE__HOST": "0.0.0.0"}, "console.host is 0.0.0.0: beyond this machine it takes auth.required"),
+        (
+            {"LAKEMQ_CONSOLE__HOST": "0.0.0.0"},
+            "console.host is 0.0.0.0: access from other machines needs auth.required",
+        ),
         ({"LAKEMQ_CONSOLE__REQUEST_BYTES_MAX": "200000000"}, "console.request_bytes_max is above"),
     ],
 )

@@ -165,7 +165,7 @@ def test_a_predicate_recalls_no_more_than_one_may(other: Visitor, http: httpx.Cl
     assert "Commit…" not in page
     counted = other.post("/waiting/matching", "/waiting", where=f"tag = '{name}'")
     assert "Recall 1 message?" in counted.text
-    assert "1 more match and can't be recalled by you" in counted.text
+    assert "1 more match, but you can't recall them" in counted.text
     assert "Recall by a predicate" not in other.get("/waiting", topic=reads)
     half = http.get("/v1/transactions", params={"topic": name}).json()["transactions"][0]["half_id"]
     fields = {"half_id": half, "group": group, "resolution": "commit"}
@@ -187,10 +187,10 @@ def test_a_user_with_few_rights_sees_and_recalls_what_he_may(other: Visitor, htt
     assert mine["message_id"] in page
     assert secret not in page
     assert f"{name}-group" not in page
-    assert "It takes <code>List</code> or <code>Get</code> on the cluster" in page
-    assert "Recall those ticked" not in page
+    assert "You need <code>List</code> or <code>Get</code> on the cluster" in page
+    assert "Recall ticked messages" not in page
     asked = other.post("/waiting/recall", "/waiting", **{f"id-{mine['message_id']}": "1"})
-    assert f"it takes Pub on the topic {name}." in asked.text
+    assert f"you need Pub on the topic {name}." in asked.text
     refused = other.post(
         "/waiting/recalled", "/waiting", **{f"id-{each['message_id']}": "1" for each in (mine, hidden)}
     )

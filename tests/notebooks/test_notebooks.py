@@ -43,8 +43,8 @@ def test_quick_start_by_the_command(
     notebook = nbformat.read(written, as_version=4)
     assert charts(notebook) == 1
     text = shown(notebook)
-    assert "all of them came: True" in text
-    assert "anna's in their order: [20.0, 310.0]" in text
+    assert "all received: True" in text
+    assert "anna's orders, in order: [20.0, 310.0]" in text
     assert 'paid ["anna"] {"customer": "anna", "item": "desk", "amount": 310.0}' in text
     found = re.search(r"anna (\d+) (\d+)\nbert (\d+) ([\d.]+)\n", text)
     assert found is not None
@@ -73,11 +73,11 @@ def test_exploring_history(site: Site) -> None:
 def test_dead_letters(site: Site) -> None:
     notebook = site.run(NOTEBOOKS / "3_dead_letters.py")
     text = shown(notebook)
-    assert "booked 7 of 12, together 455.40" in text
+    assert "booked 7 of 12, 455.40 in total" in text
     assert re.search(r"%DLQ%bookkeeping invoices BE 3 ", text)
     assert text.count("ValueError could not convert string to float: '") == 5
     assert "match: 3\nredriven: 3 failed: 0\n" in text
-    assert "booked 3 more, together 17.69" in text
+    assert "booked 3 more, 17.69 in total" in text
     left = 'invoice-4 {"invoice": 4, "amount": "none"}\ninvoice-9 {"invoice": 9, "amount": "void"}\n(2 rows)'
     assert left in text
     assert charts(notebook) == 1
@@ -98,7 +98,7 @@ def test_transactions_and_delays(site: Site) -> None:
 def test_stream_query(site: Site) -> None:
     notebook = site.run(NOTEBOOKS / "5_stream_query.py")
     text = shown(notebook)
-    assert "as SQL counts them: True\nall clicks: 500\n" in text
+    assert "same counts in SQL: True\nall clicks: 500\n" in text
     assert len(re.findall(r"^(home|cart|help|search|account) \d+ 2$", text, re.MULTILINE)) == 5
     assert "few clicks: help" in text
     assert charts(notebook) == 1
@@ -123,7 +123,7 @@ def test_a_plain_python_runs_one_too(site: Site, tmp_path: Path) -> None:
         command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=CELL_S_MAX, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "all of them came: True\nanna's in their order: [20.0, 310.0]\n" in done.stdout
+    assert "all received: True\nanna's orders, in order: [20.0, 310.0]\n" in done.stdout
     assert re.search(r"^anna +\d+ +\d+$", done.stdout, re.MULTILINE)
 
 

@@ -146,7 +146,7 @@ def test_a_store_that_is_away_is_an_os_error(tmp_path: Path) -> None:
         ({"dir": "s3://b/l", "storage": {"endpoint": "http://x:1"}}, "allow_http"),
         ({"dir": "s3://b/l", "storage": {"access_key_id": "a"}}, "both or none"),
         ({"dir": "s3://b/l", "storage": {"bucket": "a"}}, "lake.storage.bucket"),
-        ({"dir": "s3://b/l", "storage": "{"}, "object of JSON"),
+        ({"dir": "s3://b/l", "storage": "{"}, "JSON object"),
     ],
 )
 def test_a_place_that_can_not_be_is_refused(values: dict[str, object], problem: str) -> None:

@@ -178,9 +178,9 @@ def test_what_others_could_reach_is_refused_unless_it_is_meant(tmp_path: Path, h
         load(file, who)
     assert getattr(load(file, {"LAKEMQ_AUTH__INSECURE": "true"}), section).host == host
     required, by_tls = {"LAKEMQ_AUTH__REQUIRED": "true"}, {"LAKEMQ_TLS__CERT_FILE": "c", "LAKEMQ_TLS__KEY_FILE": "k"}
-    with pytest.raises(SettingsError, match=rf"{section}\.host is .* takes tls\.cert_file and tls\.key_file,"):
+    with pytest.raises(SettingsError, match=rf"{section}\.host is .* needs tls\.cert_file and tls\.key_file,"):
         load(file, who | required)
-    with pytest.raises(SettingsError, match=rf"{section}\.host is .* takes auth\.required = true,"):
+    with pytest.raises(SettingsError, match=rf"{section}\.host is .* needs auth\.required = true,"):
         load(file, who | by_tls)
     assert getattr(load(file, who | required | by_tls), section).host == host
 
@@ -210,7 +210,7 @@ def test_half_of_what_tls_takes_is_refused(environment: dict[str, str], said: st
 def test_an_address_without_tls_is_not_told_of_a_gateway_that_speaks_it() -> None:
     files = {"LAKEMQ_TLS__CERT_FILE": "c", "LAKEMQ_TLS__KEY_FILE": "k"}
     assert load(None, files | {"LAKEMQ_GATEWAY__ADVERTISE": "https://a:1"}).gateway.advertise == "https://a:1"
-    with pytest.raises(SettingsError, match=r"gateway\.advertise is http://a:1, and with tls\.cert_file"):
+    with pytest.raises(SettingsError, match=r"gateway\.advertise is http://a:1, but with tls\.cert_file"):
         load(None, files | {"LAKEMQ_GATEWAY__ADVERTISE": "http://a:1"})
 
 

@@ -18,13 +18,23 @@ def test_nobody_is_believed_by_default() -> None:
 @pytest.mark.parametrize(
     ("section", "proxies", "auth", "said"),
     [
-        ("gateway", "127.0.0.1", {}, "gateway.trusted_proxies lets others in, by a proxy: that takes auth.required"),
-        ("sql_http", "127.0.0.1", {}, "sql_http.trusted_proxies lets others in, by a proxy: that takes auth.required"),
+        (
+            "gateway",
+            "127.0.0.1",
+            {},
+            "gateway.trusted_proxies allows access from other machines through a proxy: this needs auth.required",
+        ),
+        (
+            "sql_http",
+            "127.0.0.1",
+            {},
+            "sql_http.trusted_proxies allows access from other machines through a proxy: this needs auth.required",
+        ),
         (
             "nameserver",
             "127.0.0.1",
             {"required": True},
-            "nameserver.trusted_proxies lets others in: anyone who reaches it",
+            "nameserver.trusted_proxies allows access from other machines: anyone who reaches it",
         ),
         ("gateway", "0.0.0.0/0", {"required": True}, "0.0.0.0/0 is everybody"),
         ("gateway", "10.0.0.1/8", {"required": True}, "has host bits set"),

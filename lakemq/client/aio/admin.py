@@ -25,23 +25,24 @@ class AdminOptions(TypedDict, total=False):
     """Options of an `Admin` and of the functions for frames, with asyncio and without."""
 
     brokers: str | Sequence[str] | None
-    """Addresses. Without them and `nameservers` those of the environment's LAKEMQ_NAMESERVERS, else of its
-    LAKEMQ_BROKER, else this machine's port 8080."""
+    """Addresses of brokers. Without these and `nameservers`: the environment's LAKEMQ_NAMESERVERS, else its
+    LAKEMQ_BROKER, else port 8080 of this machine."""
     nameservers: str | Sequence[str] | None
-    """Addresses of name servers, which know the brokers, in the place of `brokers`."""
+    """Addresses of name servers, which know the brokers, instead of `brokers`."""
     routes: RouteSource | None
-    """Where routes come from instead."""
+    """A source of routes instead of addresses."""
     token: str | None
-    """By which the client says who it is. Without one it is that of the environment, LAKEMQ_TOKEN or the file that
-    LAKEMQ_TOKEN_FILE names, else that of this machine's administrator, where it is found."""
+    """Identifies the client's user. By default it is the environment's LAKEMQ_TOKEN, or in the file that
+    LAKEMQ_TOKEN_FILE names, else the token of this machine's administrator, if it can be found."""
 
 
 class Admin(Topics, Schemas, Groups, Messages, Waiting, Redrives, Users):
-    """Looks after topics, groups, messages, dead letters and users, at all brokers together.
+    """Manages topics, groups, messages, dead letters and users, at all brokers together.
 
     It lives on the event loop of its first call. Options: `AdminOptions`. Use it as an async context manager, or
-    `close` it. Every method raises `Unreachable`, `Unauthenticated` and `Forbidden`. Where an answer was lost
-    (`Unreachable.sent`), look whether it was done. Where several brokers are asked, some may have done it.
+    `close` it. Every method raises `Unreachable`, `Unauthenticated` and `Forbidden`. If an answer was lost
+    (`Unreachable.sent`), check whether the request was carried out. If several brokers are asked, some may have carried
+    it out.
     """
 
     def __init__(self, **options: Unpack[AdminOptions]) -> None:
@@ -56,9 +57,9 @@ class Admin(Topics, Schemas, Groups, Messages, Waiting, Redrives, Users):
         await self.close()
 
     async def sql(self, statement: str, *, rows_max: int | None = None, timeout_s: Seconds | None = None) -> Frame:
-        """The rows of one statement that reads, as far as you may see them, from the jobs that the brokers know. The
-        bounds are those of these jobs' settings, where they aren't given. Raises `InvalidSql`, and `Unreachable` where
-        no jobs answer."""
+        """The rows of one statement that only reads, as far as you may see them, from the jobs that the brokers know.
+        Default limits come from the settings of these jobs. Raises `InvalidSql`, and `Unreachable` if no jobs answer.
+        """
         timeout_ms = None if timeout_s is None else int(to_seconds(timeout_s, "timeout_s") * 1000)
         await self._brokers.names()
         rows = await run_statement(self._brokers.cluster, statement, rows_max, timeout_ms)
@@ -70,7 +71,7 @@ class Admin(Topics, Schemas, Groups, Messages, Waiting, Redrives, Users):
 
 
 def brokers_of(options: AdminOptions) -> Brokers:
-    """Those that the options name. Raises `TypeError` for an option that there isn't, `InvalidRequest`."""
+    """The brokers that the options name. Raises `TypeError` for an unknown option, `InvalidRequest`."""
     unknown = set(options) - set(AdminOptions.__annotations__)
     if unknown:
         raise TypeError(f"there is no option {min(unknown)!r}")

@@ -82,13 +82,14 @@ class MemoryProducer(Producer):
 class TestApp:
     """Calls an application's listeners in memory, for tests: no broker and no waiting.
 
-    Within `async with TestApp(app) as test` resources are open and `on_start` has been called; `resources` are given in
-    the place of those that factories would make. `await test.send` hands a message to the listeners of its topic as a
-    broker and a consumer would: the body is encoded and decoded, what fails comes again, until it is a dead letter.
-    What listeners send is handed to the application's other listeners in turn. Nothing waits, but all comes in the
-    order of its time: delayed messages and retries after what is due before them, except that a failed message of an
-    `orderly` listener comes again at once. A message for a listener with `sql` raises `InvalidRequest`: only a broker
-    evaluates that, such as `lakemq.testing.MemoryBroker`. `store_time` and so on are 0.
+    Within `async with TestApp(app) as test`, resources are open and `on_start` has been called; `resources` replace
+    those that factories would create. `await test.send` delivers a message to the listeners of its topic as a broker
+    and a consumer would: the body is encoded and decoded, and a failed message is delivered again until it becomes a
+    dead letter. Messages that listeners send are delivered to the application's other listeners. Nothing waits, but
+    messages are delivered in the order of their due times: delayed messages and retries follow those that are due
+    before them. Only a failed message of an `orderly` listener is delivered again at once. A message for a listener
+    with `sql` raises `InvalidRequest`: only a broker evaluates it, such as `lakemq.testing.MemoryBroker`. `store_time`
+    and so on are 0.
     """
 
     __test__ = False  # pytest would take it for a test by its name
@@ -108,8 +109,8 @@ class TestApp:
         await self._app._shut()  # pyright: ignore[reportPrivateUsage]
 
     async def send(self, topic: str, body: object = None, **fields: Unpack[MessageFields]) -> None:
-        """Have the listeners called with a message, and with all that comes of it; returns when nothing is left. Raises
-        `InvalidRequest` where there is no end of it."""
+        """Call the listeners with a message, and with all messages that result from it. Returns when none is left.
+        Raises `InvalidRequest` if that never ends."""
         self._broker.begin(self._app.state)
         self._broker.store(topic, *parts_of(body, fields, self._encoder))
         while (found := self._broker.next()) is not None:
@@ -126,12 +127,12 @@ class TestApp:
 
     @property
     def nacked(self) -> list[Nacked]:
-        """Each time that a listener could not process a message, and why."""
+        """Each failure of a listener to process a message, with the reason."""
         return self._broker.nacked
 
     @property
     def dead_letters(self) -> list[MessageView]:
-        """The messages that were given up."""
+        """The messages that became dead letters."""
         return self._broker.dead_letters
 
     @property

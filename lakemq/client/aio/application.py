@@ -28,13 +28,13 @@ CLOSE_S = 5.0
 
 
 class App(BaseApp):
-    """An application: functions that are called with the messages of topics, what they need, and what runs them.
+    """An application: functions that process the messages of topics, and the resources that they need.
 
-    `@app.listener("orders")` says what is called, an `async def`, or a plain function, in a thread; `app.run()` starts
-    an event loop, and returns once SIGTERM, SIGINT or SIGHUP has asked it to stop: it takes nothing more, gives the
-    calls that are under way `stop_timeout_s`, and closes. A second signal ends the process at once. On a loop that
-    runs, such as a web framework's, it is an asynchronous context manager, or is `start`ed and `close`d.
-    Options: `AppOptions`. Each group is one `PushConsumer`, so all that is promised of that holds here.
+    `@app.listener("orders")` registers an `async def`, or a plain function, which runs in a thread. `app.run()` starts
+    an event loop, and returns once SIGTERM, SIGINT or SIGHUP has stopped it: it accepts no new messages, gives the
+    running calls `stop_timeout_s` to end, and closes. A second signal ends the process at once. On a running loop, such
+    as a web framework's, use it as an asynchronous context manager, or `start` and `close` it. Options: `AppOptions`.
+    Each group is one `PushConsumer`, with the same guarantees.
     """
 
     takes_async = True
@@ -50,14 +50,14 @@ class App(BaseApp):
 
     @property
     def producer(self) -> Producer:
-        """What listeners send by, while the application runs. Raises `Closed` before and after."""
+        """The producer for listeners, while the application runs. Raises `Closed` before and after."""
         if self._producer is None:
             raise Closed("an application has its producer from its start to its stop")
         return self._producer
 
     async def start(self) -> None:
-        """Open the resources, call what `on_start` names, and begin to consume. Raises what these raise, and what
-        `PushConsumer.start` does; then it is stopped again."""
+        """Open the resources, call the functions of `on_start`, and start consuming. Raises their errors, and those of
+        `PushConsumer.start`. Then the application is stopped again."""
         await self._open(lambda: Producer(**self.producer_options), {})
         try:
             for plan in self.plans.values():
@@ -72,8 +72,8 @@ class App(BaseApp):
             raise
 
     async def close(self) -> None:
-        """Take nothing more, let calls that are under way end within `stop_timeout_s`, leave the groups, call what
-        `on_stop` names, and close the resources. Twice is fine."""
+        """Accept no new messages, let running calls end within `stop_timeout_s`, leave the groups, call the functions
+        of `on_stop`, and close the resources. Closing twice does no harm."""
         if self.state != "running":
             return
         self.state = "stopping"
@@ -92,8 +92,7 @@ class App(BaseApp):
                         await idle.wait()
 
     def run(self) -> None:
-        """Run until a signal asks for its end. Raises what `start` raises, and `InvalidRequest` in another thread than
-        the main one."""
+        """Run until a signal stops it. Raises the errors of `start`, and `InvalidRequest` outside the main thread."""
         check_main_thread()
         asyncio.run(self._run())
 

@@ -41,12 +41,12 @@ async def read_topic(
     bytes_max: int = BYTES_MAX,
     **options: Unpack[AdminOptions],
 ) -> Frame:
-    """A topic's messages that are there now, oldest first, with the columns of the lake's table `messages`.
+    """The messages that a topic has now, oldest first, with the columns of the lake's table `messages`.
 
-    `begin`, `end`: which, by the time when they were stored, or by an offset, `begin ≤ o < end`. `tags`, `sql`: as
-    consumers filter. `body`: `bytes`; `text`; or `json`, where each field of the bodies' objects is a column in the
-    place of the body. At most `rows_max` rows, and about `bytes_max` bytes: `truncated` says whether there are more.
-    No group is asked, nothing committed. Raises `TopicNotFound`, `InvalidFilter`, `InvalidRequest`.
+    `begin`, `end`: the range, by store time or by offset, `begin ≤ o < end`. `tags`, `sql`: filters, as for consumers.
+    `body`: `bytes`; `text`; or `json`, which replaces the body with a column for each field of the bodies' objects. At
+    most `rows_max` rows, and about `bytes_max` bytes; `truncated` says whether there are more. No group is involved,
+    and nothing is committed. Raises `TopicNotFound`, `InvalidFilter`, `InvalidRequest`.
     """
     check_body(body)
     wanted = make_subscription(check_topic(topic), tags, sql)
@@ -63,8 +63,8 @@ async def read_backlog(
     bytes_max: int = BYTES_MAX,
     **options: Unpack[AdminOptions],
 ) -> Frame:
-    """What a group has yet to consume, oldest first, in all its topics or in one; its retries too, whose topic is
-    `%RETRY%{group}`. The rest is as for `read_topic`. Raises `GroupNotFound`, `InvalidRequest`."""
+    """The messages that a group has yet to consume, oldest first, in all its topics or in one, including its retries,
+    whose topic is `%RETRY%{group}`. Otherwise like `read_topic`. Raises `GroupNotFound`, `InvalidRequest`."""
     check_body(body)
     async with brokers_of(options) as asked:
         return await reading.read_backlog(asked, group, topic, body, rows_max, bytes_max)
@@ -73,7 +73,7 @@ async def read_backlog(
 async def read_sql(
     statement: str, *, rows_max: int | None = None, timeout_s: Seconds | None = None, **options: Unpack[AdminOptions]
 ) -> Frame:
-    """The rows of one statement that reads, as `Admin.sql`. Raises `InvalidSql`, and `Unreachable` where no jobs
+    """The rows of one statement that only reads, like `Admin.sql`. Raises `InvalidSql`, and `Unreachable` if no jobs
     answer."""
     async with Admin(**options) as admin:
         return await admin.sql(statement, rows_max=rows_max, timeout_s=timeout_s)
@@ -90,12 +90,12 @@ async def write_topic(
     body: str | None = None,
     **options: Unpack[AdminOptions],
 ) -> int:
-    """Send each row of a frame as a message; returns how many are stored: all of them.
+    """Send each row of a frame as a message. Returns the number of stored messages, which is that of all rows.
 
     `frame`: a pandas or Polars DataFrame, an Arrow table, or a dict of columns. `key`, `tag`, `ordering_key`,
-    `properties`: the names of the columns that say these, as text. `body`: the column of bodies; without it the body is
-    a JSON object of all columns that are named nowhere. Rows go in order, many at a time. Raises `RowsNotSent` with the
-    numbers of the rows that were not stored, `InvalidRequest` for columns that there aren't.
+    `properties`: the names of the columns with these values, as text. `body`: the column of bodies; without it the body
+    is a JSON object of all columns that aren't named by another argument. Rows are sent in order, in batches. Raises
+    `RowsNotSent` with the numbers of the rows that were not stored, `InvalidRequest` for unknown columns.
     """
     table = table_of(frame)
     columns = columns_of(key, tag, ordering_key, properties, body)

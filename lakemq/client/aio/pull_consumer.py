@@ -1,4 +1,4 @@
-"""The pull consumer: who has it asks for messages, and says where to read."""
+"""The pull consumer: the program polls for messages, and chooses where to read."""
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 # (pyarrow carries no types)
@@ -43,37 +43,37 @@ class PullOptions(TypedDict, total=False):
     """Options of pull consumers, with asyncio and without."""
 
     brokers: str | Sequence[str] | None
-    """Addresses. Without them and `nameservers` those of the environment's LAKEMQ_NAMESERVERS, else of its
-    LAKEMQ_BROKER, else this machine's port 8080."""
+    """Addresses of brokers. Without these and `nameservers`: the environment's LAKEMQ_NAMESERVERS, else its
+    LAKEMQ_BROKER, else port 8080 of this machine."""
     nameservers: str | Sequence[str] | None
-    """Addresses of name servers, which know the brokers, in the place of `brokers`."""
+    """Addresses of name servers, which know the brokers, instead of `brokers`."""
     routes: RouteSource | None
-    """Where routes come from instead."""
+    """A source of routes instead of addresses."""
     token: str | None
-    """By which the client says who it is. Without one it is that of the environment, LAKEMQ_TOKEN or the file that
-    LAKEMQ_TOKEN_FILE names, else that of this machine's administrator, where it is found."""
+    """Identifies the client's user. By default it is the environment's LAKEMQ_TOKEN, or in the file that
+    LAKEMQ_TOKEN_FILE names, else the token of this machine's administrator, if it can be found."""
     consume_from: ConsumeFrom
-    """Where a group begins that has consumed nothing yet: `last` (default), `first`, or at a time."""
+    """Where a group starts that has consumed nothing yet: `last` (default), `first`, or a time."""
     strategy: str | Strategy
-    """How the queues of subscribed topics are shared out, as in `PushOptions`."""
+    """How the queues of subscribed topics are assigned, as in `PushOptions`."""
     client_id: str | None
-    """This member's name, different from all others'. By default one that nobody has."""
+    """This member's name, which must be unique. The default is a unique one."""
     auto_commit: bool
-    """Whether polls commit, every 5 s, what earlier polls have returned, and `close` what all have.
-    Default True."""
+    """Whether polls commit, every 5 s, what earlier polls have returned, and `close` commits everything. Default True.
+    """
     decoder: Decoder
-    """What `message.decode(kind)` reads bodies by. Without one they are JSON."""
+    """Decodes bodies for `message.decode(kind)`. The default is JSON."""
     on_gap: OnGap | None
-    """Called with queue, offset and next offset, once for each stretch of offsets that is passed and holds no
-    message any more: erased, dropped, or lost with a log's tail. It runs where the client works, so it must be
-    quick and wait for nothing. A warning is logged in any case."""
+    """Called with queue, offset and next offset, once for each range of skipped offsets that no longer has messages:
+    they were erased, dropped, or lost with a log's tail. It runs on the client's event loop, so it must be quick and
+    must not block. The client logs a warning in any case."""
 
 
 class PullConsumer:
-    """Reads queues for a group: those that it is assigned, or its share of the topics it subscribes to.
+    """Reads queues for a group: the assigned queues, or its share of the subscribed topics.
 
-    What a poll returned counts as processed when the next one is called. With `auto_commit` False only
-    `commit` commits. Options: `PullOptions`. Use it as an async context manager, or `close` it.
+    The messages of a poll count as processed when the next poll is called. With `auto_commit` False only `commit`
+    commits. Options: `PullOptions`. Use it as an async context manager, or `close` it.
     """
 
     def __init__(self, group: str, **options: Unpack[PullOptions]) -> None:
@@ -118,14 +118,14 @@ class PullConsumer:
         return {"paused": paused, "buffered": buffered, **describe_queues(streams)}
 
     async def queues_of(self, topic: str) -> list[MessageQueue]:
-        """All queues of a topic, to `assign` some of them. Raises `TopicNotFound`."""
+        """All queues of a topic, so that you can `assign` some of them. Raises `TopicNotFound`."""
         self._check_open()
         return await self._member.cluster.queues(topic)
 
     async def subscribe(self, topic: str, tags: str = "*", sql: str | None = None) -> None:
-        """Read this member's share of a topic; filters as those of `PushConsumer`. The group is joined by
-        the first poll, or `start`; but what is produced from now on is polled, whatever `consume_from`
-        is. Raises `Unreachable` when no broker answers."""
+        """Read this member's share of a topic; filters as in `PushConsumer`. The first poll, or `start`, joins the
+        group. Messages produced from now on are read, whatever `consume_from` is. Raises `Unreachable` if no broker
+        answers."""
         self._check_open()
         if self._assigned is not None:
             raise InvalidRequest("this consumer has queues assigned: it can't subscribe too")
@@ -134,14 +134,14 @@ class PullConsumer:
             await self._member.settle(topic)
 
     async def unsubscribe(self, topic: str) -> None:
-        """Read a topic no more."""
+        """Stop reading a topic."""
         self._check_open()
         await self._member.unsubscribe(topic)
 
     async def assign(self, queues: Iterable[MessageQueue], tags: str = "*", sql: str | None = None) -> None:
-        """Read just these queues, whoever else does; those that were assigned before no more. When the
-        group's offsets are reset afterwards, what is read doesn't change, and nothing more is committed.
-        Raises `QueueNotFound`, `TopicNotFound`, `Unreachable`, and leaves all as it was then."""
+        """Read exactly these queues, no matter who else reads them, instead of those assigned before. If the group's
+        offsets are reset later, the consumer keeps its positions, and commits nothing more. Raises `QueueNotFound`,
+        `TopicNotFound`, `Unreachable`; then nothing has changed."""
         self._check_open()
         if self._member.subscriptions:
             raise InvalidRequest("this consumer subscribes to topics: it can't have queues assigned too")
@@ -154,7 +154,7 @@ class PullConsumer:
         await self._gain([queue for queue in wanted if queue not in self._streams], shared=False)
 
     async def start(self) -> None:
-        """Join the group, if topics are subscribed to. Raises `Unreachable` when no broker answers."""
+        """Join the group, if there are subscriptions. Raises `Unreachable` if no broker answers."""
         self._check_open()
         async with self._starting:
             if not self._member.started and self._member.subscriptions:
@@ -165,8 +165,8 @@ class PullConsumer:
                     raise
 
     async def poll(self, max_messages: int = POLL_MAX, wait_s: Seconds = POLL_S) -> MessageBatch:
-        """The next messages, of all queues in turn; waits for the first, and then returns what is there.
-        Empty when none came in time. Raises `LakemqError` when a queue can't be read."""
+        """The next messages, from all queues in turn. It waits for the first message, then returns all that have
+        arrived. Empty if none arrived in time. Raises `LakemqError` if a queue can't be read."""
         await self.start()
         if max_messages < 1:
             raise InvalidRequest("max_messages is at least 1")
@@ -190,66 +190,66 @@ class PullConsumer:
                     await self._arrived.wait()
 
     async def commit(self) -> None:
-        """Commit all that polls have returned. Raises `LakemqError`: some may be committed then."""
+        """Commit everything that polls have returned. Raises `LakemqError`; some of it may be committed then."""
         self._check_open()
         for stream in self._streams.values():
             stream.processed = stream.position
         await self._commit(list(self._streams.values()))
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The group's offset of a queue at its broker; None where it has none."""
+        """The group's committed offset of a queue; None if it has none."""
         self._check_open()
         return (await self._member.api.offsets(queue.broker, queue.topic)).get(queue)
 
     async def position(self, queue: MessageQueue) -> int:
-        """The offset of the next message of a queue that it reads."""
+        """The offset of the next message to read from an assigned queue."""
         return await self._stream(queue).known_position()
 
     async def bounds(self, queue: MessageQueue) -> Bounds:
-        """The first offset of a queue, and the one that its next message gets."""
+        """The first offset of a queue, and the offset of its next message."""
         return await bounds_of(self._member.cluster, queue)
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at that offset of a queue that it reads."""
+        """Continue a queue at this offset."""
         if offset < 0:
             raise InvalidRequest(f"offset is {offset}; offsets begin with 0")
         await self._stream(queue).seek(offset)
 
     async def seek_to_begin(self, *queues: MessageQueue) -> None:
-        """Go on with the first message of these queues; of all that it reads when none is named."""
+        """Continue with the first message of these queues, or of all its queues if none is given."""
         for queue in await self._chosen(queues):
             await self.seek(queue, (await self.bounds(queue)).begin)
 
     async def seek_to_end(self, *queues: MessageQueue) -> None:
-        """Go on with the messages that come from now on; queues as for `seek_to_begin`."""
+        """Continue with the messages that arrive from now on; queues as in `seek_to_begin`."""
         for queue in await self._chosen(queues):
             await self.seek(queue, (await self.bounds(queue)).end)
 
     async def seek_to_time(self, time: datetime, *queues: MessageQueue) -> None:
-        """Go on with the first message stored at that time or after; queues as for `seek_to_begin`."""
+        """Continue with the first message stored at this time or later; queues as in `seek_to_begin`."""
         timestamp_ms = to_ms(time)
         for queue in await self._chosen(queues):
             await self.seek(queue, await offset_at(self._member.cluster, queue, timestamp_ms))
 
     async def pause(self, *queues: MessageQueue) -> None:
-        """Leave these queues out of polls, until `resume`; their positions stay."""
+        """Leave these queues out of polls until `resume`. Their positions stay the same."""
         for queue in queues:
             self._stream(queue).pause(True)
 
     async def resume(self, *queues: MessageQueue) -> None:
-        """Have polls return messages of these queues again."""
+        """Let polls return messages of these queues again."""
         for queue in queues:
             self._stream(queue).pause(False)
         self._arrived.set()
 
     async def reply(self, message: MessageView, body: bytes | str, **fields: Unpack[ReplyFields]) -> None:
-        """Answer a message whose producer waits for a reply (`Producer.request`). Raises `InvalidRequest`
-        when it is no request, and `RequestNotFound` when nobody waits any more."""
+        """Reply to a message whose producer waits for it (`Producer.request`). Raises `InvalidRequest` if the message
+        isn't a request, and `RequestNotFound` if the producer no longer waits."""
         await reply(self._member.cluster, message, body, fields)
 
     async def close(self, commit: bool = True) -> None:
-        """Commit what polls have returned (with `auto_commit`, and unless `commit` is False: then what
-        the last one returned is not), and leave the group."""
+        """Commit what polls have returned, and leave the group. It commits only with `auto_commit`. With `commit`
+        False, the messages of the last poll are not committed."""
         if self._closed:
             return
         self._closed = True
@@ -278,7 +278,7 @@ class PullConsumer:
             )
 
     async def _lose(self, queues: Sequence[MessageQueue], commit: bool) -> None:
-        """Read these no more."""
+        """Stop reading these."""
         streams = [self._streams.pop(queue) for queue in queues]
         await asyncio.gather(*(stream.close() for stream in streams))
         if commit and self._auto_commit:

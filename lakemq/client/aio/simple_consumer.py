@@ -43,43 +43,43 @@ class SimpleOptions(TypedDict, total=False):
     """Options of simple consumers, with asyncio and without."""
 
     brokers: str | Sequence[str] | None
-    """Addresses. Without them and `nameservers` those of the environment's LAKEMQ_NAMESERVERS, else of its
-    LAKEMQ_BROKER, else this machine's port 8080."""
+    """Addresses of brokers. Without these and `nameservers`: the environment's LAKEMQ_NAMESERVERS, else its
+    LAKEMQ_BROKER, else port 8080 of this machine."""
     nameservers: str | Sequence[str] | None
-    """Addresses of name servers, which know the brokers, in the place of `brokers`."""
+    """Addresses of name servers, which know the brokers, instead of `brokers`."""
     routes: RouteSource | None
-    """Where routes come from instead."""
+    """A source of routes instead of addresses."""
     token: str | None
-    """By which the client says who it is. Without one it is that of the environment, LAKEMQ_TOKEN or the file that
-    LAKEMQ_TOKEN_FILE names, else that of this machine's administrator, where it is found."""
+    """Identifies the client's user. By default it is the environment's LAKEMQ_TOKEN, or in the file that
+    LAKEMQ_TOKEN_FILE names, else the token of this machine's administrator, if it can be found."""
     max_reconsume_times: int | None
-    """A message that was handed out so often again, and never acknowledged, goes to the group's dead
-    letters. Default: as the broker is set (16)."""
+    """A message that was redelivered this often without an acknowledgement becomes a dead letter. Default: the broker's
+    setting (16)."""
     ordered: bool
-    """Of one ordering key (or queue, where there is none) nothing more is handed out to the group while
-    something is out. Default False."""
+    """While a message is out, the group gets no other message with the same ordering key, or from the same queue if it
+    has no key. Default False."""
     topic: str | None
-    """What an iteration over the consumer receives; `messages` may name others."""
+    """The topic that an iteration over the consumer receives; `messages` may name another."""
     tags: str
-    """Of its messages only those with one of these tags; default `*`."""
+    """Receive only messages with one of these tags; default `*`."""
     sql: str | None
-    """Of its messages only those for which this SQL92 expression is true."""
+    """Receive only messages for which this SQL92 expression is true."""
     invisible: timedelta
-    """How long a message of the iteration is out; default 30 s."""
+    """How long an iterated message is invisible to others; default 30 s."""
     decoder: Decoder
-    """What `message.decode(kind)` reads bodies by. Without one they are JSON."""
+    """Decodes bodies for `message.decode(kind)`. The default is JSON."""
     on_gap: OnGap | None
-    """Called with queue, offset and next offset, once for each stretch of offsets that is passed and holds no
-    message any more: erased, dropped, or lost with a log's tail. It runs where the client works, so it must be
-    quick and wait for nothing. A warning is logged in any case."""
+    """Called with queue, offset and next offset, once for each range of skipped offsets that no longer has messages:
+    they were erased, dropped, or lost with a log's tail. It runs on the client's event loop, so it must be quick and
+    must not block. The client logs a warning in any case."""
 
 
 class SimpleConsumer:
-    """Receives messages of any queue for a group. Each is invisible to the group's others until it is
-    acknowledged, or its time is over: then it is handed out again, with `reconsume_times` one higher.
+    """Receives messages from any queue for a group. Each is invisible to the other members until it is acknowledged, or
+    its time has expired: then it is handed out again, with `reconsume_times` increased by one.
 
-    Options: `SimpleOptions`. Use it as an async context manager, or `close` it. With the option `topic`,
-    `async for message in consumer` gets message after message, until it is closed.
+    Options: `SimpleOptions`. Use it as an async context manager, or `close` it. With the option `topic`, `async for
+    message in consumer` receives one message after the other, until it is closed.
     """
 
     def __init__(self, group: str, **options: Unpack[SimpleOptions]) -> None:
@@ -116,10 +116,10 @@ class SimpleConsumer:
         tags: str = "*",
         sql: str | None = None,
     ) -> list[MessageView]:
-        """Messages of a topic; waits for the first. Empty when none came in time.
+        """Receive messages of a topic, waiting for the first. Empty if none arrived in time.
 
-        They are this caller's for `invisible_s`; `ack` those that are done. All receives of a group and
-        topic should filter alike. Raises `TopicNotFound`, `InvalidFilter`, `FlowControl` when too many
+        They are invisible to others for `invisible_s`; `ack` them once they are processed. All receives of a group and
+        topic should use the same filter. Raises `TopicNotFound`, `InvalidFilter`, `FlowControl` if too many messages
         are out, `Unreachable`.
         """
         if self._closed:
@@ -150,11 +150,11 @@ class SimpleConsumer:
         invisible_s: Seconds | None = None,
         idle_s: Seconds | None = None,
     ) -> AsyncIterator[MessageView]:
-        """Message after message of a topic, until the consumer is closed, or nothing has come for `idle_s`.
+        """Iterate over a topic's messages, until the consumer is closed, or no message has arrived for `idle_s`.
 
-        What isn't given is as the consumer's options say. `max_messages`: so many are received at a time. One whose
-        time is over before its turn is left out, as it comes again. What may pass is tried again, with a warning in
-        the log, once something was answered; all else is raised, as `receive` does.
+        The defaults are the consumer's options. `max_messages`: how many are received at a time. A message whose time
+        expires before its turn is left out, because it is delivered again. Once a broker has answered, temporary errors
+        are retried, with a warning in the log. All other errors are raised, as in `receive`.
         """
         topic = topic or self._topic
         if topic is None:
@@ -192,8 +192,8 @@ class SimpleConsumer:
     @overload
     async def ack(self, messages: Sequence[MessageView]) -> list[AckStatus]: ...
     async def ack(self, messages: MessageView | Sequence[MessageView]) -> list[AckStatus] | None:
-        """These are done; twice is fine. Of one message: raises `ReceiptExpired` when its time was over, as it is
-        handed out again. Of a list: the status of each, in its order."""
+        """Acknowledge messages. Doing so twice does no harm. For one message: raises `ReceiptExpired` if its time has
+        expired, because it is then handed out again. For a list: returns the status of each, in the same order."""
         given, by_broker = _by_broker(messages)
         statuses: dict[str, str] = {}
         for broker, receipts in by_broker.items():
@@ -228,12 +228,13 @@ class SimpleConsumer:
         *,
         delay: timedelta | None = None,
     ) -> list[AckStatus] | None:
-        """These could not be processed: the group gets them again, after a delay. Of one message: raises
-        `ReceiptExpired` when it was acknowledged or its time was over. Of a list: the status of each, in its order.
+        """Report messages that could not be processed: the group gets them again, after a delay. For one message:
+        raises `ReceiptExpired` if it was acknowledged or its time has expired. For a list: returns the status of each,
+        in the same order.
 
-        `delay_level` 0: the broker chooses one that grows with each time; < 0: straight to the dead letters. `delay`:
-        the first of RocketMQ's levels that is no shorter, in its place. `reason`: why, as a text or an error, of which
-        class and text are kept with the messages.
+        `delay_level` 0: the broker chooses the delay, which grows with each attempt; < 0: the messages become dead
+        letters at once. `delay`, instead: rounded up to the next of RocketMQ's levels. `reason`: a text or an error,
+        whose class and text are kept with the messages.
         """
         if delay is not None and delay_level:
             raise InvalidRequest("a nack has delay_level or delay, not both")
@@ -249,8 +250,8 @@ class SimpleConsumer:
         return _answer(messages, [AckStatus(statuses[receipt]) for receipt in given])
 
     async def change_invisible(self, message: MessageView, invisible_s: Seconds) -> None:
-        """Have a message invisible for so long from now on; 0: it is handed out again at once. The
-        message has its new receipt then. Raises `ReceiptExpired` when its time was over."""
+        """Keep a message invisible for this long from now on; 0: it is handed out again at once. The message gets a new
+        receipt. Raises `ReceiptExpired` if its time has expired."""
         invisible_s = to_seconds(invisible_s, "invisible_s")
         if invisible_s < 0:
             raise InvalidRequest("invisible_s is at least 0")
@@ -260,12 +261,12 @@ class SimpleConsumer:
         message.replace_receipt(answer["receipt"], answer["invisible_until_ms"])
 
     async def reply(self, message: MessageView, body: object = None, **fields: Unpack[ReplyFields]) -> None:
-        """Answer a message whose producer waits for a reply (`Producer.request`). Raises `InvalidRequest`
-        when it is no request, and `RequestNotFound` when nobody waits any more."""
+        """Reply to a message whose producer waits for it (`Producer.request`). Raises `InvalidRequest` if the message
+        isn't a request, and `RequestNotFound` if the producer no longer waits."""
         await reply(self._cluster, message, body, fields)
 
     async def close(self) -> None:
-        """Close the connections. What is out and not acknowledged comes again."""
+        """Close the connections. Messages that aren't acknowledged are delivered again."""
         self._closed = True
         await self._cluster.close()
 

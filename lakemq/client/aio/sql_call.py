@@ -13,13 +13,13 @@ class SqlOptions(AdminOptions, total=False):
     """Options of `sql`: those of `AdminOptions`, and these."""
 
     rows_max: int | None
-    """So many rows at most. Default: as the jobs are set (`sql_http.rows`)."""
+    """The most rows. Default: the setting of the jobs (`sql_http.rows`)."""
     timeout_ms: int | None
-    """Then the statement is cancelled. Default: as the jobs are set (`sql_http.timeout_ms`)."""
+    """After this time the statement is cancelled. Default: the setting of the jobs (`sql_http.timeout_ms`)."""
 
 
 async def sql(statement: str, **options: Unpack[SqlOptions]) -> Frame:
-    """The same as `read_sql`, but for the unit of its timeout."""
+    """Like `read_sql`, except for the unit of its timeout."""
     rows_max, timeout_ms = options.pop("rows_max", None), options.pop("timeout_ms", None)
     timeout_s = None if timeout_ms is None else timeout_ms / 1000
     where = cast("AdminOptions", options)

@@ -15,23 +15,23 @@ from lakemq.client.view import MessageView
 
 
 class TransactionListener(Protocol):
-    """What a program does for its transactions."""
+    """A program's part in its transactions."""
 
     async def execute_local_transaction(self, message: Message, transaction_id: str, argument: Any) -> Resolution:
-        """Do what belongs to the message, which is stored but seen by nobody. `argument` is what
-        `send_in_transaction` was given. An error counts as UNKNOWN, and is raised to the sender."""
+        """Execute the local transaction of the message, which is stored but not visible yet. `argument` is the one of
+        `send_in_transaction`. An error counts as UNKNOWN, and is raised to the sender."""
         ...
 
     async def check_local_transaction(self, message: MessageView) -> Resolution:
-        """How the transaction of `message.transaction_id` ended, which any producer of the group may have
-        begun. An error counts as UNKNOWN: the broker asks again."""
+        """Return how the transaction of `message.transaction_id` ended, which any producer of the group may have begun.
+        An error counts as UNKNOWN: the broker asks again."""
         ...
 
 
 class TransactionProducer(Producer):
-    """A producer that also sends messages that are seen only if a local transaction commits.
+    """A producer that also sends messages that become visible only if a local transaction commits.
 
-    It answers the broker's checks for its whole group from its first call, or `start`, on.
+    It answers the broker's checks for its whole group, starting with its first call, or `start`.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class TransactionProducer(Producer):
         self._transactions: Transactions | None = None
 
     async def start(self) -> None:
-        """Answer the group's checks from now on. Twice is fine."""
+        """Answer the group's checks from now on. Starting twice does no harm."""
         self._begun()
 
     async def send_in_transaction(
@@ -58,12 +58,11 @@ class TransactionProducer(Producer):
         argument: Any = None,
         **fields: Unpack[MessageFields],
     ) -> TransactionReceipt:
-        """Store a message that nobody sees, have the listener execute the local transaction, and tell the
-        broker how it ended.
+        """Store a message that isn't visible yet, let the listener execute the local transaction, and tell the broker
+        how it ended.
 
-        Raises what keeps the message from being stored, what the listener raised, and
-        `TransactionResolved` where it ended otherwise meanwhile. That the broker couldn't be told is no
-        error: it will ask.
+        Raises the error if the message can't be stored, the listener's error, and `TransactionResolved` if the
+        transaction already has the opposite outcome. If the broker couldn't be told, that is not an error: it will ask.
         """
         transactions = self._begun()
         message = message_of(body, fields)
@@ -78,7 +77,7 @@ class TransactionProducer(Producer):
         return half.ended(resolution)
 
     async def close(self, timeout_s: Seconds | None = None) -> None:
-        """As `Producer.close`; and answer no more checks."""
+        """Like `Producer.close`. The producer also stops answering checks."""
         if self._transactions is not None:
             await self._transactions.stop()
         await super().close(timeout_s)

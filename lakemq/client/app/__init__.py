@@ -1,1 +1,2 @@
-"""Applications of listeners, but for who calls these: `App` and `TestApp` do, with asyncio and without."""
+"""Applications of listeners, except for the calls of the listeners, which `App` and `TestApp` make, with asyncio and
+without."""

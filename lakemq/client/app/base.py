@@ -74,16 +74,17 @@ class BaseApp:
         orderly: bool | None = None,
         consume_from: ConsumeFrom | None = None,
     ) -> Callable[[Function], Function]:
-        """Have the function called with each message of a topic, or with those that `tags` or `sql` take, and `filter`,
-        a function of the message (the application's, where none is given); one that `filter` leaves out is done.
+        """Call the function with each message of a topic, or with those that match `tags` or `sql`, and `filter`, a
+        function of the message (by default the application's). A message that `filter` rejects counts as consumed.
 
-        Its parameters say what it is called with: a `MessageView`, or one without annotation, is the message; bytes,
-        str, a dataclass, a pydantic model and so on is its body, decoded; `Annotated[…, Resource(…)]` a resource;
-        a `Producer` or an `App` those of this application. When it returns, the message is done. What it raises makes
-        it come again, `retries` times at most (the application's, 16), then it is a dead letter. A body that doesn't
-        fit makes it one at once, unless `bad_body="retry"`. `send_to`: what it returns is sent to that topic, before
-        the message counts as done. Listeners of one `group` share a consumer, with one listener for each topic, so
-        they have `concurrency`, `orderly` and `consume_from` in common. Raises `InvalidRequest` for what can't be.
+        The parameters' annotations decide the arguments: `MessageView`, or no annotation, is the message; bytes, str, a
+        dataclass, a pydantic model and so on is its decoded body; `Annotated[…, Resource(…)]` is a resource; `Producer`
+        and `App` are those of this application. When the function returns, the message is consumed. If it raises an
+        error, the message is delivered again, at most `retries` times (by default the application's, 16); then it
+        becomes a dead letter. A body that can't be decoded makes it a dead letter at once, unless `bad_body="retry"`.
+        `send_to`: the return value is sent to this topic, before the message counts as consumed. Listeners of the same
+        `group` share a consumer, with one listener for each topic, so they have the same `concurrency`, `orderly` and
+        `consume_from`. Raises `InvalidRequest` for an impossible combination.
         """
         make_subscription(topic, tags, sql)
         keep = self.filter if filter is None else _check_filter(filter)
@@ -115,20 +116,20 @@ class BaseApp:
         return add
 
     def on_start(self, function: Function) -> Function:
-        """Have the function called before the first message comes, once the resources are there."""
+        """Call the function before the first message, once the resources are open."""
         self._check_new("on_start")
         self.starters.append((function, self._parameters(function, takes_message=False)))
         return function
 
     def on_stop(self, function: Function) -> Function:
-        """Have the function called after the last message, before the resources are closed."""
+        """Call the function after the last message, before the resources are closed."""
         self._check_new("on_stop")
         self.stoppers.append((function, self._parameters(function, takes_message=False)))
         return function
 
     @property
     def health(self) -> Health:
-        """How the application is, for a probe or a page."""
+        """The state of the application, for a probe or a page."""
         counts = self.counts
         return Health(self.state, self._connected(), counts.in_hand, counts.processed, counts.failed)
 
@@ -196,13 +197,13 @@ def given_by(app: BaseApp, producer: object, resources: Mapping[Callable[..., An
 
 
 def memory_broker(app: BaseApp) -> MemoryBroker:
-    """What a test has in the place of a broker."""
+    """A test's replacement for a broker."""
     options = app.consumer_options
     return MemoryBroker(app.plans.values(), options.get("reasons", "full"), options.get("orderly", False))
 
 
 def check_instead(app: BaseApp, resources: Mapping[Callable[..., Any], Any]) -> Mapping[Callable[..., Any], Any]:
-    """What a test gives in the place of resources. Raises `InvalidRequest` for what nobody asks for."""
+    """A test's replacements for resources. Raises `InvalidRequest` for a resource that nobody uses."""
     for factory in resources:
         if factory not in app.factories:
             raise InvalidRequest(f"no listener asks for the resource of {factory!r:.100}")

@@ -13,8 +13,9 @@ State = Literal["new", "running", "stopping", "stopped"]
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How an application is. `connected`: by group, whether a broker has heard of its consumer lately. `in_hand`: calls
-    of listeners under way; `processed` and `failed`: those that have ended, since the application was made."""
+    """The state of an application. `connected`: by group, whether a broker has received a recent heartbeat of its
+    consumer. `in_hand`: running calls of listeners; `processed` and `failed`: calls that have ended, since the
+    application was created."""
 
     state: State
     connected: Mapping[str, bool]
@@ -24,7 +25,7 @@ class Health:
 
     @property
     def ready(self) -> bool:
-        """Whether it runs, and all its groups are connected."""
+        """Whether it is running, and all its groups are connected."""
         return self.state == "running" and all(self.connected.values())
 
 

@@ -1,4 +1,4 @@
-"""The listeners of an application, and what becomes of a message that one of them could not process."""
+"""The listeners of an application, and the outcome of a message that one of them could not process."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ class Plan:
         self.options = {**self.options, **options}
 
     def listener_of(self, message: MessageView) -> ListenerOf:
-        """Who is called with it. Raises `LookupError`, by which it comes again: a listener that was taken out of a
-        program leaves retries behind."""
+        """The listener for a message. Raises `LookupError`, so that the message is delivered again: a listener that was
+        removed from a program leaves retries behind."""
         found = self.listeners.get(message.topic)
         if found is None:
             raise LookupError(f"group {self.group!r} has no listener for topic {message.topic!r}")

@@ -34,7 +34,7 @@ class Nacked(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """What the application sent to a topic. Its body is bytes, as a broker has it."""
+    """A message that the application sent to a topic. Its body is bytes, as a broker stores it."""
 
     topic: str
     message: Message
@@ -54,10 +54,11 @@ class _Waiting(NamedTuple):
 
 
 class MemoryBroker:
-    """Has the messages of an application under test: those that wait, and what became of the others, in order.
+    """Holds the messages of an application under test: the waiting ones, and the outcome of the others, in order.
 
-    Its clock stands at 0 and moves on to a message's time when that is the next one: nothing waits, and all comes in
-    the order in which it would. `deliver_at` is later than any delay, as the clock doesn't know today.
+    Its clock starts at 0 and jumps to the time of the next message: nothing waits, but messages come in the order in
+    which a broker would deliver them. `deliver_at` is later than any delay, because the clock doesn't know today's
+    date.
     """
 
     def __init__(self, plans: Iterable[Plan], reasons: Any, orderly: bool) -> None:

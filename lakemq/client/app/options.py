@@ -8,14 +8,14 @@ from lakemq.client.durations import Seconds
 
 
 class AppOptions(PushOptions, total=False):
-    """Options of applications, with asyncio and without: those of `PushOptions`, which all their consumers have, but
-    `max_reconsume_times`, which is called `retries` here; and these."""
+    """Options of applications, with asyncio and without: those of `PushOptions`, for all consumers of the application,
+    except `max_reconsume_times`, which is called `retries` here; and these."""
 
     retries: int
-    """How often a message that failed comes again before it is a dead letter, where its listener doesn't say; default
-    16."""
+    """How often a failed message is delivered again before it becomes a dead letter, unless its listener says
+    otherwise; default 16."""
     stop_timeout_s: Seconds
-    """How long the calls that are under way have when the application stops; default 30. What isn't done by then
-    comes again."""
+    """How long running calls may take when the application stops; default 30. Messages that aren't finished by then are
+    delivered again."""
     encoder: Encoder
     """As the producer's."""

@@ -14,11 +14,11 @@ from lakemq.model.errors import InvalidRequest
 
 
 class Resource:
-    """Marks a parameter that is made when the application starts, and lives until it stops:
-    `db: Annotated[Database, Resource(open_database)]`.
+    """Marks a parameter that is created when the application starts, and lives until it stops: `db: Annotated[Database,
+    Resource(open_database)]`.
 
-    The factory is a function, or a generator that yields once: what stands after its `yield` runs as the application
-    stops. There is one for the whole application, whoever asks for it. It may ask for resources itself.
+    The factory is a function, or a generator that yields once: the code after its `yield` runs when the application
+    stops. There is one instance for the whole application. A factory may have parameters that are resources, too.
     """
 
     def __init__(self, factory: Callable[..., Any]) -> None:

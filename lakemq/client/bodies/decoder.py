@@ -14,7 +14,7 @@ SAID_MAX = 5
 
 
 class Received(Protocol):
-    """What a decoder may look at of a message: `MessageView`, which has more."""
+    """The parts of a message that a decoder may use. `MessageView` has more."""
 
     @property
     def body(self) -> bytes:
@@ -28,7 +28,7 @@ class Received(Protocol):
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """What its producer gave; `content_type` says what the body is, where that is known."""
+        """The producer's properties; `content_type` is the type of the body, if it is known."""
         ...
 
 
@@ -40,7 +40,7 @@ class DecodeError(LakemqError, ValueError):
 
 
 class Decoder(Protocol):
-    """Makes of a message's body what a program works with. What it raises is an error of the message's listener."""
+    """Decodes a message's body. An error that it raises counts as an error of the message's listener."""
 
     def __call__(self, message: Received, kind: Any, /) -> Any:
         """The body as a `kind`: a class, or any other annotation."""

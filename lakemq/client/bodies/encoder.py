@@ -10,15 +10,15 @@ from lakemq.contract.forms import JSON
 
 
 class Encoded(NamedTuple):
-    """A body's bytes, and what they are: the message's property `content_type`, unless its sender gives one."""
+    """A body's bytes, and their type: the message's property `content_type`, unless its sender sets one."""
 
     body: bytes
     content_type: str | None = None
 
 
 class Encoder(Protocol):
-    """Makes bytes of a body, such as `msgpack.packb`. It is called in the sender's thread with each body that is
-    neither bytes nor text nor given as `json`; what it raises, the sender gets."""
+    """Encodes a body as bytes, such as `msgpack.packb`. It is called in the sender's thread with each body that is
+    neither bytes nor text nor given as `json`. The sender gets its errors."""
 
     def __call__(self, body: Any, /) -> Encoded | bytes:
         """The body's bytes, with their content type where there is one."""

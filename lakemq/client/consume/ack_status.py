@@ -1,4 +1,4 @@
-"""What becomes of an acknowledgement."""
+"""The outcome of an acknowledgement."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from lakemq.model.errors import InvalidRequest, ReceiptExpired
 
 
 class AckStatus(StrEnum):
-    """What a broker says of one message that was acknowledged or nacked. Each equals the text that the contract has."""
+    """A broker's answer for one message that was acknowledged or nacked. Each value equals the contract's text."""
 
     OK = "ok"
-    """It counts, now or since before."""
+    """It counts, either this time or an earlier one."""
     DUPLICATE = "duplicate"
-    """The message was nacked before: it comes again once."""
+    """The message was already nacked: it is delivered again only once."""
     RECEIPT_EXPIRED = "receipt_expired"
-    """Too late: the message's time was over, or it was acknowledged or nacked before. It may come again."""
+    """Too late: the message's time has expired, or it was already acknowledged or nacked. It may be delivered again."""
     INVALID_RECEIPT = "invalid_receipt"
-    """The broker has given no such receipt."""
+    """The broker issued no such receipt."""
     UNKNOWN = "unknown"
-    """What a later version of the broker says, and this client doesn't know."""
+    """An answer of a newer broker that this client doesn't know."""
 
     @classmethod
     def _missing_(cls, value: object) -> AckStatus:
@@ -27,7 +27,7 @@ class AckStatus(StrEnum):
 
     @property
     def counts(self) -> bool:
-        """Whether the message is done with, by this or by what was said before."""
+        """Whether the message is finished, by this call or an earlier one."""
         return self in (AckStatus.OK, AckStatus.DUPLICATE)
 
     def check(self, message_id: str) -> None:

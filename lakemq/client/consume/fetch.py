@@ -122,7 +122,7 @@ def _offsets(table: pa.Table) -> Sequence[int]:
 
 
 class Bounds(NamedTuple):
-    """The first offset of a queue, and the one that its next message gets."""
+    """The first offset of a queue, and the offset of its next message."""
 
     begin: int
     end: int

@@ -67,7 +67,7 @@ class GroupApi:
         await primary.request(routes.LEAVE.at(self.group, self.client_id))
 
     async def wait_members(self, broker: str, generation: int, wait_s: float) -> View:
-        """The group as it is once its generation isn't this one, or when the time is over."""
+        """The group, once its generation has changed, or when the wait has timed out."""
         primary = self.cluster.primary(broker)
         params = {"generation": generation, "wait_ms": int(wait_s * 1000)}
         target = routes.MEMBERS.at(self.group)

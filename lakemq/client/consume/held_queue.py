@@ -72,7 +72,7 @@ class HeldQueue:
         self._task = asyncio.create_task(self._run(begin))
 
     def drop(self) -> None:
-        """Pull no more; messages that are being processed are finished."""
+        """Stop pulling. Messages that are being processed are finished."""
         self.dropped = True
         if self._task is not None:
             self._task.cancel()
@@ -84,7 +84,7 @@ class HeldQueue:
         self._suspended.clear()
 
     def pause(self, paused: bool) -> None:
-        """Leave the queue alone, or go on with it: who has it do so says then that it is ready."""
+        """Pause the queue, or resume it. The caller then says that it is ready."""
         self.paused = paused
         if not paused and self.process is not None:
             self.process.freed.set()

@@ -28,7 +28,7 @@ LEVEL_MAX = 2**31
 
 
 class ConsumeResult(Enum):
-    """What becomes of a message. None from a listener is `SUCCESS`, an exception is `LATER`."""
+    """The outcome of a message. If a listener returns None, it is `SUCCESS`; if it raises an exception, `LATER`."""
 
     SUCCESS = "success"
     LATER = "later"
@@ -40,15 +40,15 @@ class ConsumeResult(Enum):
 
 
 class ConsumeLater(Exception):
-    """Raised by a listener: like `LATER`, with a delay of its own choice, and a reason that is kept with the message.
+    """A listener raises this to return `LATER` with its own delay, and with a reason that is kept with the message.
 
-    `level`: a delay level as the broker has them; 0: the broker's choice, which grows with each time; < 0: to the dead
-    letters at once. `delay`: the first of RocketMQ's levels that is no shorter, 2 hours at most. `reason`: why, as a
-    text or an error; without one it is the error that this is raised `from`, if there is one. What no broker takes
-    raises `WrongType` or `InvalidRequest` at once, which is an error of the listener as any other: the message comes
-    again.
+    `level`: one of the broker's delay levels; 0: the broker chooses the delay, which grows with each attempt; < 0: the
+    message becomes a dead letter at once. `delay`: rounded up to the next of RocketMQ's levels, at most 2 hours.
+    `reason`: a text or an error; by default the error that this is raised `from`, if there is one. Invalid arguments
+    raise `WrongType` or `InvalidRequest` at once. These count as any other error of the listener: the message is
+    delivered again.
 
-    A positional number is a level, too. One above 0 looks like seconds, and is a `DeprecationWarning`.
+    A positional number is a level, too. Because a number above 0 looks like seconds, it causes a `DeprecationWarning`.
     """
 
     def __init__(

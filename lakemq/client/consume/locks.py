@@ -16,7 +16,7 @@ from lakemq.model.message_queue import MessageQueue
 logger = logging.getLogger("lakemq.client")
 
 RENEWED_SHARE = 1 / 3
-"""A lock is renewed when so much of its time is over: 20 s, as RocketMQ's clients do."""
+"""A lock is renewed after this part of its lifetime: 20 s, as RocketMQ's clients do."""
 MARGIN = 0.9
 """So much of its time a lock is relied on: clocks differ in speed, and a message takes its time."""
 TRY_S = 0.1
@@ -64,7 +64,7 @@ class Locks:
                 logger.warning("locks can't be released, and will expire: %s", error)
 
     async def close(self) -> None:
-        """Renew no more."""
+        """Stop renewing."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

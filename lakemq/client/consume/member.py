@@ -134,7 +134,7 @@ class Member:
             await self.rebalancer.renew(topic)
 
     async def unsubscribe(self, topic: str) -> None:
-        """Consume the topic no more."""
+        """Stop consuming the topic."""
         if self.subscriptions.pop(topic, None) is not None and self.started:
             await self.membership.beat()
             await self.rebalancer.renew(topic)

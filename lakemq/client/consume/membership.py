@@ -55,7 +55,7 @@ class Membership:
     @property
     def members(self) -> list[str]:
         """The client ids of all members that some broker knows, sorted; this one is among them. Brokers
-        that don't answer have no say: they don't hear of who leaves."""
+        that don't answer don't count: they don't learn of members that leave."""
         heard = [view for broker, view in self._views.items() if broker not in self._away] or self._views.values()
         return sorted({self._api.client_id, *(name for view in heard for name in view.members)})
 
@@ -64,8 +64,8 @@ class Membership:
         return {broker: view.resets for broker, view in self._views.items() if view.resets is not None}
 
     def is_sure(self, broker: str) -> bool:
-        """Whether this client can't have expired at the broker, as that heard of it lately: if it may
-        have, others may have its queues."""
+        """Whether this client can't have expired at the broker, because a heartbeat reached it recently. If the client
+        may have expired, other members may have its queues."""
         view = self._views.get(broker)
         if view is None or broker in self._expired:
             return False
@@ -73,7 +73,7 @@ class Membership:
 
     @property
     def connected(self) -> bool:
-        """Whether some broker has heard of this client lately."""
+        """Whether a broker has received a recent heartbeat of this client."""
         return any(map(self.is_sure, list(self._views)))
 
     def take_expired(self) -> set[str]:
@@ -98,7 +98,7 @@ class Membership:
             raise (refused or errors)[0]
 
     def tell(self) -> None:
-        """How this client is has changed: brokers hear of it without waiting for the next heartbeat."""
+        """The state of this client has changed: tell the brokers without waiting for the next heartbeat."""
         if self._beats is not None and (self._telling is None or self._telling.done()):
             self._telling = asyncio.create_task(self._tell())
 
@@ -110,7 +110,7 @@ class Membership:
             self._beat_failed(error)
 
     def meet(self) -> None:
-        """There may be brokers that have not heard of this client: it doesn't wait for the next heartbeat."""
+        """Send a heartbeat now, without waiting for the next one: some brokers may not know this client yet."""
         if self._beats is not None and (self._meeting is None or self._meeting.done()):
             self._meeting = asyncio.create_task(self._meet())
 
@@ -122,7 +122,7 @@ class Membership:
             self._beat_failed(error)
 
     def _part(self, gone: Iterable[str]) -> None:
-        """These brokers are no more: they have no say in who is in the group."""
+        """These brokers no longer exist, and don't count in the group's membership."""
         for broker in gone:
             self._watches.pop(broker).cancel()
             self._views.pop(broker, None)
@@ -131,7 +131,7 @@ class Membership:
             self._expired.discard(broker)
 
     async def stop(self) -> None:
-        """Be heard of no more: the membership expires."""
+        """Stop sending heartbeats: the membership expires."""
         tasks = [
             task for task in (self._beats, self._meeting, self._telling, *self._watches.values()) if task is not None
         ]

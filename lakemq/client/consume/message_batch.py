@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class MessageBatch(Sequence[MessageView]):
-    """The messages of a poll: each queue's in their order. Not copied until a value is looked at."""
+    """The messages of a poll, in order within each queue. Nothing is copied until you read a value."""
 
     def __init__(self, table: pa.Table, decoder: Decoder | None = None) -> None:
         self._table = table
@@ -26,7 +26,7 @@ class MessageBatch(Sequence[MessageView]):
         self._rows.decoder = decoder
 
     def to_arrow(self) -> pa.Table:
-        """All of them as a table: a column a field, as in `lakemq.model.columns.MESSAGE`."""
+        """All of them as a table, with a column for each field, as in `lakemq.model.columns.MESSAGE`."""
         return self._table
 
     def to_polars(self) -> pl.DataFrame:

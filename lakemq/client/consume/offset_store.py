@@ -63,8 +63,8 @@ class BrokerOffsets:
         """There is nothing to close."""
 
     def note_resets(self, broker: str, resets: int | None) -> None:
-        """How often the group's offsets were reset there, as far as this client has followed: what it
-        stores counts only while there are no more."""
+        """How many resets of the group's offsets at this broker the client has followed. Its commits only count until
+        there is another reset."""
         if resets is not None:
             self._resets[broker] = resets
 

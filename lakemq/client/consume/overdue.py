@@ -1,4 +1,5 @@
-"""Listeners that take too long: their messages are given up, so that one that hangs holds up no offset for ever."""
+"""Listeners that take too long: their messages are given up, so that a listener that hangs doesn't block an offset
+forever."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ class Overdue:
             self._task = asyncio.create_task(self._watch(self._timeout_s))
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         if self._task is not None:
             self._task.cancel()
 

@@ -21,16 +21,16 @@ M = TypeVar("M")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of one queue a consumer holds; the defaults are RocketMQ's.
+    """How much of one queue a consumer holds. The defaults are those of RocketMQ.
 
-    No pull asks for more than is left of `messages`. `bytes` and `span` are looked at before a pull,
-    so what one pull answers may be above them. Raises `InvalidRequest` for what holds nothing.
+    A pull asks for no more than what is left of `messages`. `bytes` and `span` are checked before each pull, so the
+    answer to one pull may exceed them. Raises `InvalidRequest` for limits that hold nothing.
     """
 
     messages: int = 1_000
     bytes: int = 100 * 1024 * 1024
     span: int = 2_000
-    """From the lowest unfinished offset to the next one to be pulled."""
+    """The distance from the lowest unfinished offset to the next one to be pulled."""
 
     def __post_init__(self) -> None:
         if min(self.messages, self.bytes, self.span) < 1:

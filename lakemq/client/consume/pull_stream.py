@@ -108,7 +108,7 @@ class PullStream:
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Pull no more."""
+        """Stop pulling."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 

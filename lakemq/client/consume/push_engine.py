@@ -355,7 +355,7 @@ class PushEngine:
         return None
 
     def _give_up(self, running: Running) -> None:
-        """A listener takes too long: what it has comes again later, and others go on with the rest."""
+        """A listener takes too long: its messages are delivered again later, and others continue with the rest."""
         held, work, process = running.held, running.work, running.held.process
         assert process is not None
         number, count = running.call.number, len(work.messages)

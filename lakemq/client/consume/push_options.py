@@ -34,63 +34,64 @@ class PushOptions(TypedDict, total=False):
     """Options of push consumers, with asyncio and without."""
 
     brokers: str | Sequence[str] | None
-    """Addresses. Without them and `nameservers` those of the environment's LAKEMQ_NAMESERVERS, else of its
-    LAKEMQ_BROKER, else this machine's port 8080."""
+    """Addresses of brokers. Without these and `nameservers`: the environment's LAKEMQ_NAMESERVERS, else its
+    LAKEMQ_BROKER, else port 8080 of this machine."""
     nameservers: str | Sequence[str] | None
-    """Addresses of name servers, which know the brokers, in the place of `brokers`."""
+    """Addresses of name servers, which know the brokers, instead of `brokers`."""
     routes: RouteSource | None
-    """Where routes come from instead."""
+    """A source of routes instead of addresses."""
     token: str | None
-    """By which the client says who it is. Without one it is that of the environment, LAKEMQ_TOKEN or the file that
-    LAKEMQ_TOKEN_FILE names, else that of this machine's administrator, where it is found."""
+    """Identifies the client's user. By default it is the environment's LAKEMQ_TOKEN, or in the file that
+    LAKEMQ_TOKEN_FILE names, else the token of this machine's administrator, if it can be found."""
     model: Model
-    """`clustering` (default): each message goes to one member. `broadcasting`: to every one; offsets
-    are in a file then, and a message that fails does not come again."""
+    """`clustering` (default): each message goes to one member. `broadcasting`: each message goes to every member;
+    offsets are then in a file, and a failed message is not retried."""
     orderly: bool
-    """Each queue's messages one after the other, at one member at a time: the queue is locked at its
-    broker. A message that fails is tried again in place, and holds up its queue. Default False."""
+    """Process each queue's messages one after the other, at one member at a time: the broker locks the queue. A failed
+    message is retried in place, and blocks its queue. Default False."""
     consume_from: ConsumeFrom
-    """Where a group begins that has consumed nothing yet: `last` (default), `first`, or at a time."""
+    """Where a group starts that has consumed nothing yet: `last` (default), `first`, or a time."""
     concurrency: int
-    """So many calls of the listener at a time; default 20."""
+    """The most concurrent calls of the listener; default 20."""
     batch_size: int
-    """So many messages at most for one call of a batch listener; default 32."""
+    """The most messages for one call of a batch listener; default 32."""
     max_reconsume_times: int | None
-    """After so many retries a message goes to the group's dead letters. Default: as the broker is set
-    (16); an orderly consumer tries without end."""
+    """After this many retries a message becomes a dead letter. Default: the broker's setting (16); an orderly consumer
+    retries without limit."""
     filter: Filter | None
-    """A function of a message: the listener is called only if it is true. Other messages count as consumed. It runs in
-    the client, so every message is transferred; `tags` and `sql` filter at the broker. What it raises is an error of
-    the listener."""
+    """A function of a message: the listener is only called if it returns true. Other messages count as consumed. It
+    runs in the client, so every message is transferred; `tags` and `sql` filter at the broker. An error that it raises
+    counts as an error of the listener."""
     decoder: Decoder
-    """What `message.decode(kind)` reads bodies by. Without one they are JSON."""
+    """Decodes bodies for `message.decode(kind)`. The default is JSON."""
     reasons: Reasons
-    """What the broker is told of an error that the listener raises, and keeps with the message: `full` (default) its
-    class and its text, which may hold what nobody else should see; `class`; or `none`."""
+    """What to tell the broker about an error of the listener; it is kept with the message. `full` (default): its class
+    and its text, which may contain private data; `class`: only its class; `none`: nothing."""
     suspend_s: Seconds
-    """How long an orderly consumer waits before it tries a message again; default 1."""
+    """How long an orderly consumer waits before it retries a message; default 1."""
     consume_timeout_s: Seconds | None
-    """A call of the listener that takes longer has its message, or its batch, sent back to come again later, and others
-    go on; what it answers after all is ignored. With asyncio it is cancelled. A thread can't be: it goes on, and takes
-    the place of one of `concurrency` until it returns. Default 900; None: never. An orderly consumer has none, as
-    nothing may pass the message."""
+    """If a call of the listener takes longer, its message or batch is returned to the broker for a later retry, other
+    messages continue, and the result of the call is ignored. With asyncio the call is cancelled. A thread can't be
+    cancelled: it keeps running, and counts as one of `concurrency` until it returns. Default 900; None: never. An
+    orderly consumer has no such timeout, because nothing may overtake the message."""
     limits: Limits
-    """How much of each queue is held here; default 1,000 messages, 100 MiB, a span of 2,000."""
+    """How much of each queue the client holds; default 1,000 messages, 100 MiB, a span of 2,000."""
     strategy: str | Strategy
-    """How queues are shared out: `averagely` (default), `averagely_by_circle`, `consistent_hash`, or a
-    function such as `by_configuration(…)` and `by_machine_room(…)` make. The same in all members."""
+    """How queues are assigned to members: `averagely` (default), `averagely_by_circle`, `consistent_hash`, or a
+    function, such as the results of `by_configuration(…)` and `by_machine_room(…)`. All members must use the same."""
     client_id: str | None
-    """This member's name, different from all others'. By default one that nobody has."""
+    """This member's name, which must be unique. The default is a unique one."""
     offset_file: str | os.PathLike[str] | None
-    """Where broadcasting keeps its offsets; by default `~/.lakemq/offsets/{group}/{client_id}.json`. Without
-    a `client_id` it is the first file there that no running consumer uses: one that is started again
-    finds its own, of several each finds one of theirs. Of two with the same file the second isn't started."""
+    """Where broadcasting keeps its offsets; by default `~/.lakemq/offsets/{group}/{client_id}.json`. Without a
+    `client_id` it is the first file there that no running consumer uses. So a restarted consumer finds its file again,
+    and each of several restarted ones finds one of theirs. If another running consumer has the same file, the consumer
+    doesn't start."""
     on_gap: OnGap | None
-    """Called with queue, offset and next offset, once for each stretch of offsets that is passed and holds no
-    message any more: erased, dropped, or lost with a log's tail. It runs where the client works, so it must be
-    quick and wait for nothing. A warning is logged in any case."""
+    """Called with queue, offset and next offset, once for each range of skipped offsets that no longer has messages:
+    they were erased, dropped, or lost with a log's tail. It runs on the client's event loop, so it must be quick and
+    must not block. The client logs a warning in any case."""
     tracing: bool | TracerProvider
-    """A span for each call of the listener, by the process's OpenTelemetry provider, or another."""
+    """A span for each call of the listener, with the process's OpenTelemetry provider, or another one."""
 
 
 def make_engine(group: str, invoke: Invoke, batch: bool, cancels: bool, options: PushOptions) -> PushEngine:

@@ -1,4 +1,4 @@
-"""Which queues this client has: shared out anew on every change of the group, and every 20 s."""
+"""The assignment of queues to this client, which is computed again on every change of the group, and every 20 s."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ were not moved by anybody else."""
 
 
 class Holder(NamedTuple):
-    """Who consumes the queues. Neither is called while the other runs, and neither may wait long."""
+    """The consumer of the queues. Neither method is called while the other runs, and neither may block for long."""
 
     gain: Gain
     lose: Lose
@@ -69,18 +69,18 @@ class Rebalancer:
         self._wanted.set()
 
     async def renew(self, topic: str) -> None:
-        """What is wanted of the topic has changed: its queues are given back and taken anew."""
+        """The subscription to the topic has changed: its queues are released and acquired again."""
         self._renewed.add(topic)
         await self._try()
 
     async def start(self) -> None:
-        """Share out a first time, and go on with it. The client is a member."""
+        """Assign queues for the first time, and keep the assignment current. The client is already a member."""
         self._wanted.clear()
         await self._try()
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Share out no more; what is held stays."""
+        """Stop changing the assignment. The client keeps the queues it holds."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

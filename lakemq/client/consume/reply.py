@@ -14,13 +14,13 @@ from lakemq.model.errors import InvalidRequest
 
 
 class ReplyFields(TypedDict, total=False):
-    """The fields of a reply beside its body."""
+    """The fields of a reply except its body."""
 
     tag: str | None
     keys: Sequence[str] | None
     properties: Mapping[str, str] | None
     json: Any
-    """A value that JSON has, in the place of the body."""
+    """A JSON value, instead of the body."""
 
 
 async def reply(cluster: Cluster, message: MessageView, body: object, fields: ReplyFields) -> None:

@@ -34,7 +34,7 @@ class Groups:
     _brokers: Brokers
 
     async def groups(self, *, broker: str | None = None) -> list[GroupSummary]:
-        """All groups in short, sorted by name."""
+        """A summary of all groups, sorted by name."""
         found = await self._brokers.each(lambda asked: asked.get(routes.GROUPS.at()), broker)
         by_name: dict[str, dict[str, Any]] = {}
         for name, answer in found.items():
@@ -43,21 +43,21 @@ class Groups:
         return [_summary(contents) for _, contents in sorted(by_name.items())]
 
     async def group(self, group: str, *, broker: str | None = None) -> GroupInfo:
-        """One group: its members, what they subscribe to, and how far it is behind. Raises `GroupNotFound`."""
+        """One group: its members, their subscriptions, and its lag. Raises `GroupNotFound`."""
         target = routes.GROUP.at(check_group(group))
         return _group(await self._brokers.each(lambda asked: asked.get(target), broker))
 
     async def lag(self, group: str, topic: str | None = None, *, broker: str | None = None) -> list[QueueLag]:
-        """How far a group is behind, queue by queue, in all its topics or in one. Raises `GroupNotFound`."""
+        """A group's lag, queue by queue, in all its topics or in one. Raises `GroupNotFound`."""
         found = await self.group(group, broker=broker)
         return [each for each in found.lag if topic is None or each.queue.topic == topic]
 
     async def reset_offsets(
         self, group: str, topic: str, to: ResetTo, *, dry_run: bool = False, broker: str | None = None
     ) -> list[OffsetChange]:
-        """Have a group consume a topic again, or from later on; its members follow. What changes, by queue.
+        """Move a group's offsets in a topic, back or ahead; its members follow. Returns the changes, by queue.
 
-        `dry_run`: only says what would change now. Raises `TopicNotFound`, `InvalidRequest`.
+        `dry_run`: only returns what would change now. Raises `TopicNotFound`, `InvalidRequest`.
         """
         check_group(group)
         content = {"topic": check_topic(topic), **_place(to)}
@@ -72,21 +72,21 @@ class Groups:
         return [OffsetChange(queue, before.get(queue), offset) for queue, offset in sorted(after.items())]
 
     async def pause_group(self, group: str, *, broker: str | None = None) -> None:
-        """Have a group consume nothing until `resume_group`, whatever its members ask for; it survives restarts. What
-        they have already may be finished and committed. A group that isn't there is made."""
+        """Pause a group until `resume_group`: its members get no messages, also after a restart. They may finish and
+        commit the messages that they already have. If the group doesn't exist, it is created."""
         await self._enable(group, False, broker)
 
     async def resume_group(self, group: str, *, broker: str | None = None) -> None:
-        """Have a group that was paused consume again."""
+        """Resume a paused group."""
         await self._enable(group, True, broker)
 
     async def pause_client(self, group: str, client_id: str, *, broker: str | None = None) -> None:
-        """Have one member of a group consume nothing until `resume_client`: it keeps its queues, which wait. Raises
+        """Pause one member of a group until `resume_client`. It keeps its queues, and they wait. Raises
         `GroupNotFound`, `ClientNotFound`."""
         await self._enable_client(group, client_id, False, broker)
 
     async def resume_client(self, group: str, client_id: str, *, broker: str | None = None) -> None:
-        """Have a member of a group that was paused consume again."""
+        """Resume a paused member of a group."""
         await self._enable_client(group, client_id, True, broker)
 
     async def delete_group(self, group: str, *, broker: str | None = None) -> None:
@@ -98,8 +98,8 @@ class Groups:
     async def clients(
         self, group: str | None = None, *, producer_group: str | None = None, broker: str | None = None
     ) -> list[ClientInfo]:
-        """Who is connected: all, or those of one group of consumers or producers; each once for each broker. Raises
-        `GroupNotFound` for a group of consumers."""
+        """The connected clients: all, or those of one consumer or producer group; each once for each broker. Raises
+        `GroupNotFound` for a consumer group."""
         if group is not None and producer_group is not None:
             raise InvalidRequest("give group or producer_group, not both")
         target = client_routes.CLIENTS.at()

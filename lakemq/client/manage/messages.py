@@ -34,7 +34,7 @@ class Messages:
     _brokers: Brokers
 
     async def message(self, message_id: str) -> MessageView:
-        """One message by its id, out of the log or the lake. Raises `MessageNotFound`."""
+        """One message by its id, from the log or the lake. Raises `MessageNotFound`."""
         asked = await self._brokers.owner(message_id)
         return MessageView.of(await asked.get(routes.MESSAGE.at(message_id)))
 
@@ -47,10 +47,11 @@ class Messages:
         tags: str = "*",
         sql: str | None = None,
     ) -> AsyncIterator[MessageView]:
-        """A topic's messages that are there now, oldest first, a page at a time. No group is asked, nothing committed.
+        """The messages that a topic has now, oldest first, a page at a time. No group is involved, and nothing is
+        committed.
 
-        `begin`, `end`: which, by the time when they were stored, or by an offset, `begin ≤ o < end`. `tags`, `sql`: as
-        consumers filter. Raises `TopicNotFound`, `InvalidFilter`.
+        `begin`, `end`: the range, by store time or by offset, `begin ≤ o < end`. `tags`, `sql`: filters, as for
+        consumers. Raises `TopicNotFound`, `InvalidFilter`.
         """
         wanted = make_subscription(check_topic(topic), tags, sql)
         spans = await spans_of(self._brokers.cluster, topic, begin, end)
@@ -61,10 +62,10 @@ class Messages:
     async def messages_by_key(
         self, topic: str, key: str, *, begin: datetime | None = None, end: datetime | None = None
     ) -> AsyncIterator[MessageView]:
-        """A topic's messages that have the key, newest first, a page at a time, out of logs and lake: those that were
-        stored at `begin` or later, and before `end`.
+        """A topic's messages with the key, newest first, a page at a time, from logs and lake: those that were stored
+        at `begin` or later, and before `end`.
 
-        Raises `TopicNotFound`; and `SearchEnded` after the last one where a broker doesn't look further back.
+        Raises `TopicNotFound`; and `SearchEnded` after the last one, if a broker doesn't search further back.
         """
         params = {"topic": check_topic(topic), "key": key, "max": PAGE}
         params |= {} if begin is None else {"begin_ms": to_ms(begin)}
@@ -75,7 +76,7 @@ class Messages:
             yield message
 
     async def recall(self, message_id: str) -> None:
-        """Take a scheduled message back: it is never delivered. Twice is fine. Raises `AlreadyDelivered`,
+        """Recall a scheduled message: it is never delivered. Doing so twice does no harm. Raises `AlreadyDelivered`,
         `MessageNotFound`, and `InvalidRequest` for a message that isn't scheduled."""
         asked = await self._brokers.owner(message_id)
         await asked.request(routes.RECALL.at(message_id))
@@ -83,8 +84,8 @@ class Messages:
     async def resolve_transactions(
         self, producer_group: str, resolutions: Mapping[str, Resolution]
     ) -> dict[str, LakemqError | None]:
-        """Say how transactions end, by their ids, in the place of their producers. Of each what went wrong, or None:
-        `TransactionResolved` where it was resolved the other way before, `TransactionNotFound`."""
+        """End transactions, by their ids, on behalf of their producers. Returns the error of each, or None:
+        `TransactionResolved` if it already has the opposite outcome, `TransactionNotFound`."""
         check_group(producer_group)
         by_broker: dict[str, tuple[ToPrimary, list[dict[str, str]]]] = {}
         for name, resolution in resolutions.items():

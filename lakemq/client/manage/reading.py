@@ -94,8 +94,8 @@ async def read_backlog(
 async def _read(
     cluster: Cluster, spans: Sequence[Span], wanted: Subscription, body: Body, rows_max: int, bytes_max: int
 ) -> Frame:
-    """Always goes on with the queue that is furthest behind, so that no more is read than is taken, but for a page of
-    each queue."""
+    """Always continues with the queue that is furthest behind. So it reads no more than the caller takes, except for
+    one page of each queue."""
     import pyarrow as pa
 
     if rows_max < 1 or not 1 <= bytes_max <= BYTES_MOST:

@@ -37,10 +37,11 @@ class Redrives:
         end: datetime | None = None,
         broker: str | None = None,
     ) -> AsyncIterator[DeadLetter]:
-        """A group's dead letters, of one broker after the other, each newest first and a page at a time.
+        """A group's dead letters, broker by broker, newest first within each, a page at a time.
 
-        `state`: `open`, `redriven` or `gone`. `reason`: a part of the failure's class or text. `topic`: to which they
-        were sent first. `begin`, `end`: when they died. `message` finds their bodies. Raises `GroupNotFound`.
+        `state`: `open`, `redriven` or `gone`. `reason`: a part of the failure's class or text. `topic`: the topic that
+        they were first sent to. `begin`, `end`: when they became dead letters. Use `message` to get their bodies.
+        Raises `GroupNotFound`.
         """
         target = DEAD_LETTERS.at(check_group(group))
         begin_ms, end_ms = (None if each is None else to_ms(each) for each in (begin, end))
@@ -65,10 +66,10 @@ class Redrives:
         dry_run: bool = False,
         broker: str | None = None,
     ) -> Redrive:
-        """Send a group's dead letters to it again: all, or those for which an SQL predicate over their columns is true.
-        Returns as soon as they are found: the brokers go on by themselves, also over a restart.
+        """Send a group's dead letters to it again: all, or those that match an SQL predicate over their columns.
+        Returns as soon as they are found. The brokers then continue by themselves, even after a restart.
 
-        `rate_per_s`: at most so many a second, at each broker. `dry_run`: only finds them. Raises `GroupNotFound`,
+        `rate_per_s`: the most per second, at each broker. `dry_run`: only finds them. Raises `GroupNotFound`,
         `InvalidFilter`, `InvalidRequest` for too many at a time.
         """
         content: dict[str, Any] = {"rate_per_s": rate_per_s, "dry_run": dry_run}
@@ -83,7 +84,7 @@ class Redrives:
         )
 
     async def redrive_progress(self, redrive: Redrive | str) -> RedriveProgress:
-        """How far a redrive is, which is named by one of its ids too. Raises `RedriveNotFound`."""
+        """The progress of a redrive, which you can also name by one of its ids. Raises `RedriveNotFound`."""
         found = [await self._look(each, 0, 0) for each in _ids(redrive)]
         return RedriveProgress(
             matched=sum(each["matched"] for each in found),
@@ -95,7 +96,7 @@ class Redrives:
     async def watch_redrive(
         self, redrive: Redrive | str, every: timedelta = LOOK_EVERY
     ) -> AsyncIterator[RedriveProgress]:
-        """How far a redrive is, again and again until it is over. Raises `RedriveNotFound`."""
+        """The progress of a redrive, repeatedly, until it has ended. Raises `RedriveNotFound`."""
         while True:
             progress = await self.redrive_progress(redrive)
             yield progress
@@ -104,7 +105,7 @@ class Redrives:
             await asyncio.sleep(every.total_seconds())
 
     async def redrive_results(self, redrive: Redrive | str) -> AsyncIterator[RedriveResult]:
-        """What became of each dead letter, a page at a time. Raises `RedriveNotFound`."""
+        """The outcome of each dead letter, a page at a time. Raises `RedriveNotFound`."""
         for each in _ids(redrive):
             offset, more = 0, True
             while more:

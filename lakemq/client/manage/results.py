@@ -9,8 +9,8 @@ from lakemq.model.message_queue import MessageQueue
 
 
 class QueueInfo(NamedTuple):
-    """A queue with its offsets: the first, the one that the next message gets, and the first that is in the log still
-    (what comes before is in the lake)."""
+    """A queue with its offsets: the first, that of the next message, and the first that is still in the log (earlier
+    ones are in the lake)."""
 
     queue: MessageQueue
     begin: int
@@ -19,9 +19,9 @@ class QueueInfo(NamedTuple):
 
 
 class TopicInfo(NamedTuple):
-    """A topic. `permission` and the configuration are those at the first of `brokers`; `differs`: another one has it
-    otherwise. `ttl_ms` 0: its messages don't expire. `message_bytes_max` 0: as many as the broker takes. `expired`: so
-    many messages since the brokers began."""
+    """A topic. `permission` and the configuration are those of the first of `brokers`; `differs`: another broker has
+    different ones. `ttl_ms` 0: its messages don't expire. `message_bytes_max` 0: the broker's limit. `expired`: how
+    many messages have expired since the brokers started."""
 
     topic: str
     brokers: tuple[str, ...]
@@ -35,21 +35,21 @@ class TopicInfo(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """So many offsets there are between the queues' begins and ends: about as many messages."""
+        """The number of offsets between the queues' begins and ends, which is about the number of messages."""
         return sum(each.end - each.begin for each in self.queues)
 
 
 class ColumnInfo(NamedTuple):
-    """A column of a topic's table, with its type as Spark's SQL writes it."""
+    """A column of a topic's table, with its type in Spark SQL."""
 
     name: str
     type: str
 
 
 class SchemaInfo(NamedTuple):
-    """A version of a topic's schema, as it is at the first of `brokers`; `differs`: another one has another. `type`:
-    `json`, `avro` or `protobuf`. `schema`: its text. `ignored`: what of it no column holds. `versions`: all there are.
-    `table`: the jobs keep a Delta table of the topic, as one of them says at least."""
+    """A version of a topic's schema, as the first of `brokers` has it; `differs`: another broker has a different one.
+    `type`: `json`, `avro` or `protobuf`. `schema`: its text. `ignored`: its keywords that no column represents. `versions`: all
+    existing versions. `table`: whether at least one broker says that the jobs keep a Delta table of the topic."""
 
     topic: str
     brokers: tuple[str, ...]
@@ -65,7 +65,7 @@ class SchemaInfo(NamedTuple):
 
 
 class SubscriptionInfo(NamedTuple):
-    """What a member wants of a topic. `type`: `tag` or `sql92`."""
+    """A member's subscription to a topic. `type`: `tag` or `sql92`."""
 
     topic: str
     type: str
@@ -73,7 +73,7 @@ class SubscriptionInfo(NamedTuple):
 
 
 class MemberInfo(NamedTuple):
-    """A member of a group, at one broker. `heartbeat_age_ms`: how long ago it was heard from."""
+    """A member of a group, at one broker. `heartbeat_age_ms`: the time since its last heartbeat."""
 
     client_id: str
     broker: str
@@ -84,8 +84,8 @@ class MemberInfo(NamedTuple):
 
 
 class QueueLag(NamedTuple):
-    """How far a group is behind in a queue. `offset` None: it has none yet. `lag` None: that isn't known, as members of
-    a broadcasting group keep their offsets themselves."""
+    """A group's lag in a queue. `offset` None: it has none yet. `lag` None: unknown, because members of a broadcasting
+    group keep their offsets themselves."""
 
     queue: MessageQueue
     offset: int | None
@@ -95,8 +95,8 @@ class QueueLag(NamedTuple):
 
 
 class GroupSummary(NamedTuple):
-    """A group in short. `model` None: it never had members. `members`: the most that one broker knows. `lag` None: one
-    broker doesn't know it. `partial`: it has topics that you may not see."""
+    """A summary of a group. `model` None: it never had members. `members`: the most that one broker knows. `lag` None:
+    one broker doesn't know it. `partial`: it has topics that you may not see."""
 
     group: str
     brokers: tuple[str, ...]
@@ -110,9 +110,9 @@ class GroupSummary(NamedTuple):
 
 
 class GroupInfo(NamedTuple):
-    """A group. `model` None: it never had members. `members`: each once for each broker. `lag`: by queue, also of the
+    """A group. `model` None: it never had members. `members`: each once for each broker. `lag`: by queue, including the
     group's retries. `lag_total` None: one broker doesn't know it. `paused`: at one broker at least.
-    `subscriptions_differ`: its members subscribe to a topic in different ways, so messages are lost to the group.
+    `subscriptions_differ`: its members have different subscriptions to a topic, so the group misses messages.
     `partial`: it has topics that you may not see."""
 
     group: str
@@ -127,7 +127,7 @@ class GroupInfo(NamedTuple):
 
 
 class OffsetChange(NamedTuple):
-    """Where a group goes on in a queue, after and before a reset. `before` None: it had no offset."""
+    """A group's offset in a queue, before and after a reset. `before` None: it had no offset."""
 
     queue: MessageQueue
     before: int | None
@@ -135,10 +135,10 @@ class OffsetChange(NamedTuple):
 
 
 class ClientInfo(NamedTuple):
-    """A client that is connected to a broker: `kind` is `consumer`, `producer`, or `receiver`, which has no id. What it
-    hasn't said is None; `user` and `address` are also None for whoever may not see them. `paused`: by its program;
-    `paused_by_operator`: by `pause_client` or `pause_group`. `stuck`: so many calls of its listener take too
-    long. `buffered`: so many messages it holds."""
+    """A client that is connected to a broker: `kind` is `consumer`, `producer`, or `receiver`, which has no id. Fields
+    that it hasn't reported are None; `user` and `address` are also None if you may not see them. `paused`: by its
+    program; `paused_by_operator`: by `pause_client` or `pause_group`. `stuck`: how many calls of its listener take too
+    long. `buffered`: how many messages it holds."""
 
     client_id: str | None
     broker: str
@@ -160,8 +160,8 @@ class ClientInfo(NamedTuple):
 
 
 class Redrive(NamedTuple):
-    """A redrive: one at each broker that has dead letters of the group. `matched`: so many dead letters it is about.
-    `gone`: so many more are neither in the log nor in the lake any more."""
+    """A redrive: one at each broker that has dead letters of the group. `matched`: the number of its dead letters.
+    `gone`: how many more are neither in the log nor in the lake any longer."""
 
     ids: tuple[str, ...]
     matched: int
@@ -169,7 +169,7 @@ class Redrive(NamedTuple):
 
 
 class RedriveProgress(NamedTuple):
-    """How far a redrive is. `matched` less the other two still wait, unless it was a dry run."""
+    """The progress of a redrive. `matched` minus the other two is the number still waiting, unless it was a dry run."""
 
     matched: int
     redriven: int
@@ -178,7 +178,7 @@ class RedriveProgress(NamedTuple):
 
 
 class RedriveResult(NamedTuple):
-    """What became of a dead letter: `pending`, `redriven`, `failed`, or `matched` by a dry run."""
+    """The outcome of a dead letter: `pending`, `redriven`, `failed`, or `matched` by a dry run."""
 
     message_id: str
     status: str
@@ -186,8 +186,8 @@ class RedriveResult(NamedTuple):
 
 
 class ScheduledMessage(NamedTuple):
-    """A message that waits for its time, `due_ms`. `retry_topic`: of which topic it is a retry; `topic` is the group's
-    retry topic then, and it can't be recalled. `keys`: the first 20 at most."""
+    """A message that waits until `due_ms`. `retry_topic`: the topic of which it is a retry; then `topic` is the group's
+    retry topic, and the message can't be recalled. `keys`: at most the first 20."""
 
     message_id: str
     broker: str
@@ -201,9 +201,9 @@ class ScheduledMessage(NamedTuple):
 
 
 class OpenTransaction(NamedTuple):
-    """A half message whose transaction is open. `half_id` says which message it is; the transaction's own id is secret,
-    and its producer has it. `checks` of at most `checks_max` were made. `next_check_ms` None: none comes, as its
-    `resolution` was given, and is being carried out. `keys`: the first 20 at most."""
+    """A half message whose transaction is open. `half_id` identifies the message; the transaction's own id is secret,
+    and only its producer has it. `checks`: how many checks were made, out of `checks_max`. `next_check_ms` None: there
+    is none, because its `resolution` is being carried out. `keys`: at most the first 20."""
 
     half_id: str
     broker: str

@@ -29,7 +29,7 @@ class Schemas:
     _brokers: Brokers
 
     async def schema(self, topic: str, *, version: int | None = None, broker: str | None = None) -> SchemaInfo:
-        """A topic's schema: the current version, or that one. Raises `TopicNotFound`, `SchemaNotFound`."""
+        """A topic's schema: the current version, or the given one. Raises `TopicNotFound`, `SchemaNotFound`."""
         params = None if version is None else {"version": version}
         target = routes.SCHEMA.at(check_topic(topic))
         found = await self._brokers.each(lambda asked: asked.get(target, params), broker, SchemaNotFound)
@@ -45,12 +45,12 @@ class Schemas:
         table: bool | None = None,
         broker: str | None = None,
     ) -> SchemaInfo:
-        """Give a topic a schema, or a new version of it, at each broker that has the topic. The same as the current one
-        changes nothing.
+        """Set a topic's schema, or a new version of it, at each broker that has the topic. If it is the same as the
+        current one, nothing changes.
 
         `schema`: as JSON or its text. `type`: `json` (JSON Schema), `avro`, or `protobuf`: an object of `message`, its
-        full name, and `descriptor_set`, a FileDescriptorSet in base64. `if_version`: only if the current version is
-        that one; 0: there is none. `table`: whether the jobs keep a Delta table of the topic; None: as before.
+        full name, and `descriptor_set`, a FileDescriptorSet in base64. `if_version`: only if this is the current
+        version; 0: only if there is none. `table`: whether the jobs keep a Delta table of the topic; None: as before.
         Raises `TopicNotFound`, `InvalidRequest`, `IncompatibleSchema`, `SchemaChanged`.
         """
         content: dict[str, Any] = {"type": type, "schema": schema if isinstance(schema, str) else dict(schema)}
@@ -60,15 +60,15 @@ class Schemas:
         return _schema(await self._brokers.each(lambda asked: asked.send(target, content), broker))
 
     async def drop_schema(self, topic: str, *, if_version: int | None = None, broker: str | None = None) -> None:
-        """Drop a topic's schema, with all its versions: the topic is no table of SQL any more. Raises `TopicNotFound`,
-        `SchemaNotFound`, `SchemaChanged`."""
+        """Drop a topic's schema, with all its versions: SQL no longer has a table for the topic. Raises
+        `TopicNotFound`, `SchemaNotFound`, `SchemaChanged`."""
         params = {} if if_version is None else {"if_version": if_version}
         target = routes.DELETE_SCHEMA.at(check_topic(topic))
         await self._brokers.each(lambda asked: asked.request(target, params=params), broker, SchemaNotFound)
 
     async def infer_schema(self, topic: str, *, messages_max: int = 1_000) -> Inferred:
-        """A JSON Schema that the topic's newest messages fit, of each queue as many; nothing is changed. Raises
-        `TopicNotFound`, and `InvalidRequest` where none of them is an object of JSON."""
+        """A JSON Schema that matches the topic's newest messages, the same number from each queue. Nothing is changed.
+        Raises `TopicNotFound`, and `InvalidRequest` if none of them is a JSON object."""
         from lakemq.model.infer_schema import infer_schema
 
         cluster = self._brokers.cluster

@@ -23,7 +23,7 @@ class Topics:
     _brokers: Brokers
 
     async def topics(self, *, system: bool = False, broker: str | None = None) -> list[TopicInfo]:
-        """All topics, sorted by name; with `system` those of the system too, as far as you may read them."""
+        """All topics, sorted by name; with `system` also system topics, as far as you may read them."""
         params = {"system": "true"} if system else None
         found = await self._brokers.each(lambda asked: asked.get(routes.TOPICS.at(), params), broker)
         by_name: dict[str, dict[str, Any]] = {}
@@ -48,12 +48,13 @@ class Topics:
         message_bytes_max: int | None = None,
         broker: str | None = None,
     ) -> TopicInfo:
-        """Make a topic at all brokers, or have the one that is there be so: what isn't given is the broker's default,
-        or stays. The topic as it is then.
+        """Create a topic at all brokers, or change an existing one. Settings that aren't given get the broker's
+        default, or stay the same. Returns the topic as it is then.
 
-        `queues`: at each broker; they only grow. `permission`: what clients may do, `r`, `w` or `rw`. `message_type`:
-        `any`, `normal`, `fifo`, `delay`, `transaction` or `priority`. `ttl`: how long its messages are delivered, 0 for
-        ever. `message_bytes_max`: of a body; 0: as many as the broker takes. Raises `InvalidTopic`, `InvalidRequest`.
+        `queues`: at each broker; the number can only grow. `permission`: what clients may do, `r`, `w` or `rw`.
+        `message_type`: `any`, `normal`, `fifo`, `delay`, `transaction` or `priority`. `ttl`: how long its messages are
+        delivered; 0: forever. `message_bytes_max`: the largest body; 0: the broker's limit. Raises `InvalidTopic`,
+        `InvalidRequest`.
         """
         content = _content(queues, permission, message_type, ttl, message_bytes_max)
         target = routes.PUT_TOPIC.at(check_topic(topic))
@@ -70,8 +71,8 @@ class Topics:
         message_bytes_max: int | None = None,
         broker: str | None = None,
     ) -> TopicInfo:
-        """Change what is given of a topic, wherever it is; the arguments are those of `create_topic`. Raises
-        `TopicNotFound`, `InvalidRequest`."""
+        """Change the given settings of a topic, at every broker that has it. The arguments are those of `create_topic`.
+        Raises `TopicNotFound`, `InvalidRequest`."""
         content = _content(queues, permission, message_type, ttl, message_bytes_max)
         there = await self.topic(topic, broker=broker)
         target = routes.PUT_TOPIC.at(topic)
@@ -81,7 +82,7 @@ class Topics:
         return _topic({name: answer for each in done for name, answer in each.items()})
 
     async def delete_topic(self, topic: str, *, broker: str | None = None) -> None:
-        """Delete a topic: its messages can't be received any more. Raises `TopicNotFound`."""
+        """Delete a topic: its messages can no longer be received. Raises `TopicNotFound`."""
         target = routes.DELETE_TOPIC.at(check_topic(topic))
         await self._brokers.each(lambda asked: asked.request(target), broker)
 

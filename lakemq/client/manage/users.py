@@ -22,7 +22,7 @@ VALID_MS_MAX = 10**11
 
 
 class PolicyInfo(NamedTuple):
-    """What a user may do, or may not. `resource`: for instance `Topic:orders`, `Topic:orders*` or `Group:*`. `actions`:
+    """What a user may or may not do. `resource`: for instance `Topic:orders`, `Topic:orders*` or `Group:*`. `actions`:
     for instance `Pub`, `Sub`, `Get`. `sources`: only from these addresses or networks; none: from everywhere."""
 
     resource: str
@@ -32,7 +32,7 @@ class PolicyInfo(NamedTuple):
 
 
 class TokenInfo(NamedTuple):
-    """A token without its secret. `expires_ms`: valid before that time; None: always."""
+    """A token without its secret. `expires_ms`: when it expires; None: never."""
 
     token_id: str
     created_ms: int
@@ -40,8 +40,8 @@ class TokenInfo(NamedTuple):
 
 
 class UserInfo(NamedTuple):
-    """A user, as the first of `brokers` has it. `quotas`: `requests_per_s`, `bytes_per_s` and `connections`, 0 for no
-    limit, None as the broker's settings say. `users` leaves `policies` and `tokens` empty."""
+    """A user, as the first of `brokers` has it. `quotas`: `requests_per_s`, `bytes_per_s` and `connections`; 0: no
+    limit, None: the broker's setting. `users` leaves `policies` and `tokens` empty."""
 
     user: str
     type: UserType
@@ -53,7 +53,7 @@ class UserInfo(NamedTuple):
 
 
 class AccessAnswer(NamedTuple):
-    """Whether a user may do something, and what says so."""
+    """Whether a user may do something, and what decided it."""
 
     allowed: bool
     by: str
@@ -86,8 +86,8 @@ class Users:
         quotas: Mapping[str, float | None] | None = None,
         broker: str | None = None,
     ) -> UserInfo:
-        """Create a user, or change what is given; a new one is `normal` and `enabled`, and may do nothing yet. Raises
-        `InvalidRequest`."""
+        """Create a user, or change the given settings. A new user is `normal` and `enabled`, and may do nothing yet.
+        Raises `InvalidRequest`."""
         said = {"type": type, "status": status, "quotas": quotas or None}
         content = {name: value for name, value in said.items() if value is not None}
         await self._brokers.each(lambda asked: asked.send(routes.PUT_USER.at(user), content), broker)
@@ -100,8 +100,8 @@ class Users:
     async def create_token(
         self, user: str, *, expires: timedelta | datetime | None = None, broker: str | None = None
     ) -> NewToken:
-        """Create a token for a user: all brokers take it, or none. Its text is in this answer alone. `expires`: after
-        that time, or then. Raises `UserNotFound`, `InvalidRequest`."""
+        """Create a token for a user: all brokers accept it, or none. Only this answer has its text. `expires`: the
+        lifetime, or the time when it expires. Raises `UserNotFound`, `InvalidRequest`."""
         expires_ms, token = _expires_ms(expires), make_token(secrets.token_bytes(ID_BYTES + SECRET_BYTES))
         content = {"token_id": token.id, "secret_hash": token.secret_hash, "expires_ms": expires_ms}
         try:

@@ -26,8 +26,8 @@ class Waiting:
     async def scheduled(
         self, *, topic: str | None = None, broker: str | None = None
     ) -> AsyncIterator[ScheduledMessage]:
-        """Scheduled messages that wait, those of retries included, the soonest first, a page at a time: to any topic,
-        or to this one, as far as you may see them. `recall` takes the id."""
+        """Waiting scheduled messages, including retries, soonest first, a page at a time: for all topics, or for this
+        one, as far as you may see them. Pass the id to `recall`."""
         pages = await self._listed(waiting_routes.SCHEDULED, "messages", _params(topic, None), broker)
         found = [_scheduled(name, page) for name, page in pages.items()]
         async for message in in_order(found, lambda each: (each.due_ms, each.broker)):
@@ -36,8 +36,8 @@ class Waiting:
     async def open_transactions(
         self, *, producer_group: str | None = None, topic: str | None = None, broker: str | None = None
     ) -> AsyncIterator[OpenTransaction]:
-        """Transactions that are neither committed nor rolled back, the oldest of each broker first, a page at a time:
-        of any producer group and topic, or of these, as far as you may see them."""
+        """Transactions that are neither committed nor rolled back, oldest first within each broker, a page at a time:
+        of all producer groups and topics, or of the given ones, as far as you may see them."""
         params = _params(topic, producer_group)
         pages = await self._listed(waiting_routes.TRANSACTIONS, "transactions", params, broker)
         found = [_transactions(name, page) for name, page in pages.items()]
@@ -45,9 +45,9 @@ class Waiting:
             yield transaction
 
     async def end_transaction(self, transaction: OpenTransaction, resolution: Resolution) -> None:
-        """Commit or roll back an open transaction in the place of its producer, which takes `Pub` on its producer group
-        and topic. Again with the same resolution is fine. Raises `TransactionResolved` if it has ended the other way,
-        `TransactionNotFound` if the broker no longer has its half message, `InvalidRequest` for `UNKNOWN`."""
+        """Commit or roll back an open transaction on behalf of its producer. This needs `Pub` on its producer group and
+        topic. You may repeat it with the same resolution. Raises `TransactionResolved` if it already has the opposite
+        outcome, `TransactionNotFound` if the broker no longer has its half message, `InvalidRequest` for `UNKNOWN`."""
         asked = await self._brokers.owner(transaction.half_id)
         target = waiting_routes.RESOLVE_OPEN.at(transaction.producer_group, transaction.half_id)
         await asked.send(target, {"resolution": Resolution(resolution).value})

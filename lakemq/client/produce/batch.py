@@ -1,4 +1,4 @@
-"""Messages that are sent in one request, and what became of each."""
+"""Messages that are sent in one request, and the outcome of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakemq.model.errors import LakemqError
 logger = logging.getLogger(__name__)
 
 Outcome = Callable[[int], SendReceipt | LakemqError]
-"""What became of a batch's message, by its number in the batch."""
+"""The outcome of a batch's message, by its number in the batch."""
 
 MESSAGE_OVERHEAD_BYTES = 100
 """About what a message takes in memory beside its body: in a list, and a future."""
@@ -95,7 +95,7 @@ class Batch:
         return [Message(body=body, **self.fields(number)) for number, body in enumerate(self.bodies)]
 
     def end(self, outcome: Outcome) -> None:
-        """Say what became of it: the first word counts. Lets go of the messages and tells all who wait."""
+        """Set the outcome; only the first call counts. Releases the messages and notifies all waiters."""
         with _lock:
             if self.outcome is not None:
                 return
@@ -110,7 +110,7 @@ class Batch:
             _call(callback, argument)
 
     def result(self, number: int) -> SendReceipt | LakemqError:
-        """What became of a message of a batch that has ended, as its sender is told it."""
+        """The outcome of a message of a finished batch, as its sender sees it."""
         assert self.outcome is not None
         result = self.outcome(number)
         if self.when_asked is not None and isinstance(result, LakemqError):

@@ -308,7 +308,7 @@ class Core:
         self._pump(lane)
 
     async def _store(self, kind: LaneKind, batch: Batch, late: Callable[[], object]) -> Outcome:
-        """What became of the batch's messages; where one of them spoils it for all, it alone fails."""
+        """The outcome of the batch's messages. If one message makes the whole batch fail, only that message fails."""
         try:
             return await self._store_whole(kind, batch, late)
         except _BAD_MESSAGE as error:
@@ -398,8 +398,9 @@ class Core:
         return batches
 
     async def close(self, timeout_s: float | None) -> list[tuple[Message, LakemqError]]:
-        """Take nothing more, send all that is there, and give up what isn't stored when the time is over;
-        the messages that weren't stored, and those that failed before and nobody asked for."""
+        """Accept no new messages, send all waiting ones, and give up those that aren't stored when the time has
+        expired. Returns the messages that weren't stored, and those that failed earlier and whose result nobody has
+        read."""
         with self.lock:
             self.closed = True
             for lane in self._lanes.values():
@@ -465,7 +466,7 @@ def read_answer(as_json: bool, topic: str, count: int, delivered: Delivered) -> 
 
 
 def receipt_of(result: SendReceipt | LakemqError) -> SendReceipt:
-    """A message's receipt; raises what became of it instead."""
+    """A message's receipt; otherwise raises its error."""
     if isinstance(result, LakemqError):
         raise copy(result)  # the error is that of many messages, and what is raised grows a traceback
     return result

@@ -1,7 +1,7 @@
-"""A batch as a request's body, and the answer as what became of each message.
+"""A batch as a request's body, and the answer as the outcome of each message.
 
-Arrow for all that it can say; JSON for delays, which it can't, and where each message's place has to
-be told of its own.
+Arrow wherever it suffices; JSON for delays, which Arrow can't express, and where the answer has to give the place of
+each message separately.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false

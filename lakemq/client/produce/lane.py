@@ -67,15 +67,15 @@ class Lane:
             self.late.add(batch)
 
     def end(self, batch: Batch) -> None:
-        """A batch is under way no more."""
+        """A batch is no longer being sent."""
         self.flying.discard(batch)
         self.late.discard(batch)
 
     def take(self, in_flight_max: int, linger_s: float, now_s: float, flushing: bool) -> Batch | None:
         """The next batch to be sent now, which is under way from now on.
 
-        A full one when few enough are under way. One that isn't full when none is under way, as waiting
-        would gain nothing (Nagle's rule), or when its time is over.
+        A full one when few enough are under way. One that isn't full when none is under way, because waiting would gain
+        nothing (Nagle's rule), or when its linger time has passed.
         """
         if len(self.flying) >= (1 if self.kind.ordered else in_flight_max):
             return None

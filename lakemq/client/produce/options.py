@@ -52,24 +52,22 @@ class Options:
 class ProducerOptions(TypedDict, total=False):
     """Keywords of every producer, with their defaults.
 
-    Durations may be `timedelta`s, too.
-    `linger_ms` (5): how long a message waits for others while a batch is under way; a lone one never
-    waits. `batch_bytes` (1 MiB), `batch_messages` (10,000): the most in one request. `in_flight_max` (4):
-    requests under way together for a topic, of messages without an ordering key. `buffer_bytes`
-    (64 MiB): what isn't stored yet; past it sending waits. `compression` ("lz4"): of requests with a body
-    of 4 KiB or more; what is stored is not compressed by it. `ack` ("async"): "sync" waits for the disk.
-    `retries` (2): after an attempt that may have been carried out, or that flow control refused. `timeout_s` (15): from
-    when a message is sent to its last attempt. `attempt_timeout_s` (5): for one of them.
-    `duplicates_allowed` (True): a message that may be stored on a broker that doesn't answer is sent to
-    another that has the topic; if both stored it, both copies have the same property `send_id`, which all such
-    messages are given. False: it waits for the first. Those with an ordering key or a queue id, and halves, always do.
-    `tracing` (False): OpenTelemetry spans, by the process's tracer provider or the one given.
-    `encoder`: makes bytes of bodies that are neither bytes nor text. Without one JSON is made of dictionaries, lists,
-    dataclasses, pydantic models and attrs classes.
-    `nameservers`: addresses of name servers, which know the brokers, in the place of `brokers`.
-    `routes`: a source of routes in the place of both.
-    `token`: by which the producer says who it is; else that of the environment's LAKEMQ_TOKEN, or of the file that its
-    LAKEMQ_TOKEN_FILE names, else that of this machine's administrator, where it is found.
+    Durations may be `timedelta`s, too. `linger_ms` (5): how long a message waits for others while a batch is being
+    sent; a lone message never waits. `batch_bytes` (1 MiB), `batch_messages` (10,000): the most in one request.
+    `in_flight_max` (4): concurrent requests for a topic, of messages without an ordering key. `buffer_bytes` (64 MiB):
+    the most bytes that aren't stored yet; beyond that, sending waits. `compression` ("lz4"): of requests with a body of
+    4 KiB or more; it doesn't compress what is stored. `ack` ("async"): "sync" waits for the disk. `retries` (2): the
+    most retries after an attempt that may have been carried out, or that flow control refused. `timeout_s` (15): the
+    time from the send of a message to the start of its last attempt. `attempt_timeout_s` (5): the timeout of one
+    attempt. `duplicates_allowed` (True): if a broker that may have stored a message doesn't answer, the message is sent
+    to another broker that has the topic. If both stored it, both copies have the same property `send_id`, which all
+    such messages get. False: the message waits for the first broker. Messages with an ordering key or a queue id, and
+    halves, always wait for it. `tracing` (False): OpenTelemetry spans, with the process's tracer provider or the given
+    one. `encoder`: turns bodies that are neither bytes nor text into bytes. The default encodes dictionaries, lists,
+    dataclasses, pydantic models and attrs classes as JSON. `nameservers`: addresses of name servers, which know the
+    brokers, instead of `brokers`. `routes`: a source of routes instead of both. `token`: identifies the producer's
+    user. By default it is the environment's LAKEMQ_TOKEN, or in the file that LAKEMQ_TOKEN_FILE names, else the token
+    of this machine's administrator, if it can be found.
     """
 
     linger_ms: float | timedelta

@@ -20,7 +20,7 @@ PROBE_S = 2.0
 PROBE_S_MAX = 60.0
 """How long to wait before an avoided broker is asked; longer each time when it fails again once it was used."""
 PROBE_TIMEOUT_S = 0.5
-"""Who takes longer to say that it is ready isn't."""
+"""A broker that takes longer to say that it is ready doesn't count as ready."""
 
 
 class Prober:
@@ -46,7 +46,7 @@ class Prober:
             self._wait_s.pop(broker, None)
 
     async def close(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         probes = list(self._probes.values())
         for probe in probes:
             probe.cancel()

@@ -40,7 +40,7 @@ CHECKS_MAX = 32
 
 
 class Resolution(StrEnum):
-    """How a local transaction ended. UNKNOWN: the broker is to ask again later."""
+    """How a local transaction ended. UNKNOWN: the broker should ask again later."""
 
     COMMIT = "commit"
     ROLLBACK = "rollback"
@@ -48,7 +48,7 @@ class Resolution(StrEnum):
 
 
 class TransactionReceipt(NamedTuple):
-    """A message that was sent in a transaction, and how that ended as far as is known here."""
+    """A message that was sent in a transaction, and the transaction's outcome, as far as the client knows it."""
 
     transaction_id: str
     message_id: str
@@ -87,12 +87,12 @@ class Transactions:
         self._watch: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Answer the checks of the group from now on. Twice is fine."""
+        """Answer the checks of the group from now on. Starting twice does no harm."""
         if self._watch is None:
             self._watch = asyncio.get_running_loop().create_task(self._watch_brokers())
 
     async def stop(self) -> None:
-        """Answer no more checks; those under way are left to the group's others."""
+        """Stop answering checks. Those under way are left to other members of the group."""
         tasks = [*self._asking.values(), *self._answering, *([self._watch] if self._watch is not None else [])]
         for task in tasks:
             task.cancel()
@@ -174,7 +174,7 @@ class Transactions:
             await asyncio.sleep(wait_s)
 
     async def _ask(self, broker: str) -> None:
-        """Take the checks of one broker, as they come, and have them answered."""
+        """Receive the checks of one broker, and have them answered."""
         target = routes.CHECKS.at(self._group)
         params = {"client_id": self._client_id, "wait_ms": POLL_MS}
         room = asyncio.Semaphore(CHECKS_MAX)

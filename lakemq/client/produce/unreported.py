@@ -18,7 +18,7 @@ BYTES_MAX = 16 * 1024 * 1024
 
 
 class Unreported:
-    """Failed messages in their order, until somebody asks what became of them. Any thread may use it."""
+    """Failed messages in their order, until somebody reads their outcome. Any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Who did what, and who was refused."""
+"""The audit: the actions of each user, and what was refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _moment(text: str) -> int | None:
         return None
     found = shown.parse_moment(text)
     if found is None:
-        raise InvalidRequest(f"a time is such as 2026-01-31T12:00:00, in UTC, not {text[:40]!r}")
+        raise InvalidRequest(f"write a time as 2026-01-31T12:00:00, in UTC, not as {text[:40]!r}")
     return found
 
 

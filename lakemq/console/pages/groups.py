@@ -147,7 +147,7 @@ def _time_ms(to: str, text: str) -> int | None:
         return None
     found = shown.parse_moment(text)
     if found is None:
-        raise InvalidRequest(f"a time is such as 2026-01-31T12:00:00, in UTC, not {text[:40]!r}")
+        raise InvalidRequest(f"write a time as 2026-01-31T12:00:00, in UTC, not as {text[:40]!r}")
     return found
 
 
@@ -194,7 +194,7 @@ async def delete(visit: Visit) -> Response:
     name = visit.path("group")
     if visit.field("name") != name:
         group = await visit.broker.get(routes.GROUP.at(name))
-        return visit.page("group_delete.html", 400, group=group, problem="That isn't its name.")
+        return visit.page("group_delete.html", 400, group=group, problem="The name doesn't match.")
     await visit.broker.ask(routes.DELETE_GROUP.at(name), timeout_s=30.0)
     return visit.go("/groups", "deleted")
 

@@ -45,10 +45,10 @@ async def _told(visit: Visit, look: Look) -> tuple[dict[str, Any] | None, str]:
         return await visit.broker.of_jobs(jobs_routes.STATE.at()), ""
     except LakemqError as error:
         if error.code == "forbidden":
-            return None, "Queries, runs and replays take List on Cluster:*. Ask an administrator for that policy."
+            return None, "Queries, runs and replays need List on Cluster:*. Ask an administrator for that policy."
         if error.code == "unreachable":
-            return None, "The jobs don't answer questions now, so only what the broker knows of them is shown."
-        return None, f"The jobs don't say more: {error.detail}"
+            return None, "The jobs don't answer now, so this page only shows what the broker knows about them."
+        return None, f"The jobs gave no details: {error.detail}"
 
 
 async def _sinks(visit: Visit) -> dict[str, Mapping[str, Any]] | None:
@@ -95,9 +95,9 @@ async def ask_cancel(visit: Visit) -> Response:
         "confirm.html",
         crumbs=[("/jobs", "Jobs")],
         title=f"Cancel {job['job']}?",
-        text="The run ends between its steps, as a rule within seconds, and what was asked for and waits is dropped."
-        " What it has done stays, and it can be run again.",
-        warning="Messages may be gone from the log and not yet from the tables: give the same command again to finish."
+        text="The run ends after its current step, usually within seconds, and queued requests are dropped."
+        " Its work so far is kept, and you can run it again.",
+        warning="Messages may be erased from the log but not yet from the tables. Run the same command again to finish."
         if job["job"] == "erase"
         else "",
         action=f"/jobs/{segment(job['job'])}/cancel",

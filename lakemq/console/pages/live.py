@@ -1,4 +1,4 @@
-"""What keeps pages current: the overview and a group's lag every two seconds, a topic's messages as they come."""
+"""Updates for live pages: the overview and a group's lag every two seconds, a topic's messages as they arrive."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _time_ms(sought: Sought) -> int:
         return 0
     found = shown.parse_moment(sought.time)
     if found is None:
-        raise InvalidRequest(f"a time is such as 2026-01-31T12:00:00, in UTC, not {sought.time[:40]!r}")
+        raise InvalidRequest(f"write a time as 2026-01-31T12:00:00, in UTC, not as {sought.time[:40]!r}")
     return found
 
 

@@ -25,7 +25,7 @@ async def show(visit: Visit) -> Response:
 
 
 async def _known(visit: Visit) -> Who | None:
-    """Who looks; None where the broker doesn't answer. Raises `Unauthenticated`."""
+    """The user of this session; None if the broker doesn't answer. Raises `Unauthenticated`."""
     try:
         return await visit.who()
     except LakemqError as error:

@@ -26,7 +26,7 @@ def is_administrator(who: Who) -> bool:
 
 
 async def list_users(visit: Visit) -> Response:
-    """All of them, a page at a time; of who may not see them that one alone."""
+    """All users, a page at a time; users who may not see the others see only themselves."""
     who = await visit.who()
     tested, is_open = await _test(visit, who), not who.token_required
     if not is_administrator(who):
@@ -114,8 +114,8 @@ async def ask_status(visit: Visit) -> Response:
         "confirm.html",
         crumbs=[("/people", "People"), (page_of(name), name)],
         title=f"Disable {name}?",
-        text="Each request with one of its tokens is refused from then on. Its policies and tokens stay, and you can"
-        " enable it again.",
+        text="From then on, every request with one of its tokens is refused. Its policies and tokens are kept, and you"
+        " can enable it again.",
         warning=await _about_me(visit, name),
         action=f"{page_of(name)}/status",
         fields={"status": "disabled"},
@@ -153,7 +153,7 @@ async def delete(visit: Visit) -> Response:
     """Delete it, where its name was written."""
     name = visit.path("user")
     if visit.field("name") != name:
-        return await _delete_page(visit, name, 400, "That isn't its name.")
+        return await _delete_page(visit, name, 400, "The name doesn't match.")
     await visit.broker.ask(user_routes.DELETE_USER.at(name), timeout_s=30.0)
     return visit.go("/people", "deleted")
 

@@ -63,7 +63,7 @@ async def ask_matching(visit: Visit) -> Response:
 
 async def _matching(visit: Visit, topic: str, where: str) -> Matched:
     if not where:
-        raise InvalidRequest("write a predicate, or tick the messages that are to be recalled")
+        raise InvalidRequest("write a predicate, or tick the messages to recall")
     who = await visit.who()
     params: dict[str, str | int] = {"where": where, "max": PAGE_ROWS} | ({"topic": topic} if topic else {})
     rows: list[dict[str, Any]] = []
@@ -104,12 +104,12 @@ async def ask_recall(visit: Visit) -> Response:
         topic = str(message.get("real_topic") or message["topic"])
         rows.append({"message_id": message_id, "topic": topic, "message": message})
         if not who.may_on_topic(Action.PUB, topic):
-            rows[-1]["problem"] = f"You may not: it takes Pub on the topic {topic}."
+            rows[-1]["problem"] = f"You may not: you need Pub on the topic {topic}."
     return visit.page("recall.html", rows=rows, count=sum("problem" not in each for each in rows))
 
 
 async def recall(visit: Visit) -> Response:
-    """Recall them, and say of each what became of it."""
+    """Recall them, and report the outcome of each."""
     return await _recall_all(visit, _chosen(visit))
 
 
@@ -132,7 +132,7 @@ async def _recall_all(visit: Visit, message_ids: list[str]) -> Response:
 def shown_problem(error: LakemqError) -> str:
     """Why one isn't recalled."""
     if error.code == "already_delivered":
-        return "It was delivered before."
+        return "It was already delivered."
     return error.detail
 
 
@@ -142,9 +142,9 @@ def _chosen(visit: Visit) -> list[str]:
     found = [visit.field("id"), *(name.removeprefix("id-") for name in names)]
     chosen = [each for each in found if each]
     if not chosen:
-        raise InvalidRequest("tick the messages that are to be recalled")
+        raise InvalidRequest("tick the messages to recall")
     if len(chosen) > TICKED_MAX or any(len(each) > ID_CHARACTERS_MAX for each in chosen):
-        raise InvalidRequest(f"{TICKED_MAX} messages at most are recalled at once")
+        raise InvalidRequest(f"{TICKED_MAX} messages at most can be recalled at once")
     return chosen
 
 

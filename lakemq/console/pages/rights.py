@@ -61,7 +61,7 @@ def _checked(values: dict[str, str]) -> Wanted:
     expires_ms(values["days"])
     wanted = wanted_of(values)
     if not wanted.policies and not values["super"]:
-        raise InvalidRequest("say what the user may do: without a policy it may do nothing")
+        raise InvalidRequest("choose what the user may do: without a policy it may do nothing")
     return wanted
 
 
@@ -147,7 +147,7 @@ async def preview_policies(visit: Visit) -> Response:
         fields = {each: visit.field(each) for each in visit.form}
         new = [policy_of(fields)] if fields.get("resource") else list(wanted_of(fields).policies)
         if not new:
-            raise InvalidRequest("say what the user may do")
+            raise InvalidRequest("choose what the user may do")
     except LakemqError as error:
         return await user_page(visit, name, 400, error.detail)
     return visit.page(
@@ -187,7 +187,7 @@ async def ask_remove(visit: Visit) -> Response:
         title=f"Change what {name} may do?",
         text="This policy is removed:",
         lines=[str(policy)],
-        warning="It denies something: without it, other policies may allow that." if policy.decision == "deny" else "",
+        warning="It denies something that other policies may then allow." if policy.decision == "deny" else "",
         action=f"{page_of(name)}/policies/remove",
         fields={"policies": write_policies([policy])},
         button="Remove it",
@@ -201,7 +201,8 @@ async def remove_policy(visit: Visit) -> Response:
     gone = read_policies(_carried(visit, "policies"))
     has = await _policies(visit, name)
     if not all(each in has for each in gone):
-        return await user_page(visit, name, 400, "Somebody changed these policies meanwhile: nothing was removed.")
+        problem = "Somebody else changed these policies in the meantime. Nothing was removed."
+        return await user_page(visit, name, 400, problem)
     await _put_policies(visit, name, [each for each in has if each not in gone])
     return visit.go(page_of(name), "policy-removed")
 

@@ -94,9 +94,9 @@ async def new_version(visit: Visit) -> Response:
         return _form(visit, values, error.detail, 400)
     said = f"Proposed from the newest {found.bodies:,} message{'s' if found.bodies != 1 else ''}."
     if found.others:
-        said += f" {found.others:,} of them are no JSON objects, and will be rows with an error."
+        said += f" {found.others:,} of them aren't JSON objects, and will be rows with an error."
     if found.left_out:
-        said += f" Left out, as they can't be columns: {', '.join(found.left_out[:20])}."
+        said += f" Left out, because they can't be columns: {', '.join(found.left_out[:20])}."
     text = json.dumps(found.schema, indent=2, ensure_ascii=False)
     return _form(visit, values | {"type": JSON_SCHEMA, "text": text}, said=said)
 
@@ -171,9 +171,9 @@ async def ask_drop(visit: Visit) -> Response:
     return visit.page(
         "confirm.html",
         title=f"Drop the schema of {topic}?",
-        text=f"All {count} of its versions go." if count > 1 else "Its one version goes.",
-        warning="The table of the topic goes from SQL, for everybody. Its messages stay, and so do the numbers of "
-        "its versions: none is given again.",
+        text=f"All {count} versions are deleted." if count > 1 else "Its one version is deleted.",
+        warning="The topic's table disappears from SQL, for everybody. Its messages stay. The numbers of its versions "
+        "are never used again.",
         crumbs=[("/topics", "Topics"), (path, topic), (f"{path}/schema", "Schema")],
         action=f"{path}/schema/drop",
         fields={"if_version": schema["version"]},

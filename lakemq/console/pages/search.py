@@ -20,7 +20,7 @@ _MISTAKES = ("invalid_topic", "topic_not_found", "invalid_filter", "invalid_requ
 """What the form says of what the broker doesn't take."""
 _WHY_NOT = {
     "unreachable": "No jobs answer SQL, so nothing older was searched.",
-    "forbidden": "You may not ask in SQL, so nothing older was searched.",
+    "forbidden": "You may not use SQL, so nothing older was searched.",
     "request_timeout": f"The lake took longer than {LAKE_MS_MAX // 1000} s. Give a shorter time, then search again.",
 }
 
@@ -89,7 +89,7 @@ def _sought(values: dict[str, str]) -> Sought:
 def _time_ms(text: str) -> int | None:
     found = shown.parse_moment(text) if text else None
     if text and found is None:
-        raise InvalidRequest(f"a time is such as 2026-01-31T12:00:00, in UTC, not {text[:40]!r}")
+        raise InvalidRequest(f"write a time as 2026-01-31T12:00:00, in UTC, not as {text[:40]!r}")
     return found
 
 
@@ -127,7 +127,7 @@ async def _by_key(visit: Visit, sought: Sought) -> Found:
     params |= {name: value for name, value in times.items() if value is not None}
     answer = await visit.broker.get(routes.MESSAGES_BY_KEY.at(), params, timeout_s=ANSWER_S)
     rows = answer["messages"]
-    warning = "" if answer["complete"] else "Not all was searched: there may be older messages with this key."
+    warning = "" if answer["complete"] else "Not everything was searched. There may be older messages with this key."
     if len(rows) < PAGE_ROWS:
         waiting, searched = await _waiting(visit, sought.topic, sought.key)
         return Found(rows, f"Searched the log and the lake by the index of keys, {searched}.", warning, None, waiting)
@@ -152,7 +152,7 @@ async def _waiting(visit: Visit, topic: str, key: str) -> tuple[tuple[tuple[str,
         for each in halves["transactions"]
     ]
     is_all = later["next_after"] is None and halves["next_after"] is None
-    return tuple(found), "and all that waits" if is_all else "and some of what waits: there is too much of it"
+    return tuple(found), "and all waiting messages" if is_all else f"and the first {WAITING_MAX} waiting messages"
 
 
 ROUTES = (("GET", "/messages", search),)

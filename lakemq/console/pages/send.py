@@ -66,13 +66,13 @@ async def send(visit: Visit) -> Response:
 def _message(values: Mapping[str, str]) -> dict[str, Any]:
     """As the contract has it. Raises `InvalidRequest`."""
     if not values["topic"]:
-        raise InvalidRequest("a message goes to a topic")
+        raise InvalidRequest("a message needs a topic")
     message: dict[str, Any] = {"body": values["body"]}
     if values["body_encoding"] == "base64":
         try:
             b64decode("".join(values["body"].split()), validate=True)
         except (NoBase64, ValueError):
-            raise InvalidRequest("the body is no base64") from None
+            raise InvalidRequest("the body isn't base64") from None
         message = {"body": "".join(values["body"].split()), "body_encoding": "base64"}
     if values["tag"]:
         message["tag"] = values["tag"]
@@ -94,7 +94,7 @@ def _properties(text: str) -> dict[str, str]:
         if not line.strip():
             continue
         if not separator or not name.strip():
-            raise InvalidRequest(f"a property is name=value, one a line, not {line[:60]!r}")
+            raise InvalidRequest(f"a property is name=value, one per line, not {line[:60]!r}")
         found[name.strip()] = value.strip()
     return found
 

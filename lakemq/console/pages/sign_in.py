@@ -1,4 +1,4 @@
-"""Who looks, and at which broker."""
+"""Signing in and out, and the choice of a broker."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from lakemq.model.errors import LakemqError, Unauthenticated
 from lakemq.model.token import parse_token
 from lakemq.wire.credentials import Credentials
 
-_NO_TOKEN = "This is no token: one is lmq_<id>_<secret>."  # noqa: S105
-_REFUSED = "The broker doesn't know this token: it was deleted or has run out, or it is another broker's."
-_WHY = {"token": "Sign in: the broker wants to know who asks."}
+_NO_TOKEN = "This isn't a token. A token looks like lmq_<id>_<secret>."  # noqa: S105
+_REFUSED = "The broker doesn't know this token. It was revoked, has expired, or belongs to another broker."
+_WHY = {"token": "Sign in: the broker requires a token."}
 
 
 async def show(visit: Visit) -> Response:
@@ -34,7 +34,7 @@ async def sign_in(visit: Visit) -> Response:
     following = visit.form.get("next", "/")
     wait_s = services.tries.wait_s(visit.client, now_s)
     if wait_s:
-        return _page(visit, 429, f"There were too many tries. Wait {wait_s:.0f} s.", following)
+        return _page(visit, 429, f"Too many attempts. Wait {wait_s:.0f} s.", following)
     try:
         token = parse_token(visit.form.get("token", "").strip()).text
     except Unauthenticated:

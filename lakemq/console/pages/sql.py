@@ -28,16 +28,19 @@ GONE_STATUS = 499
 FILES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 _WORDS = {
     "invalid_sql": ("The statement can't be run", ""),
-    "forbidden": ("You may not ask that", "An administrator can allow it: lakemq acl add, with Sql on Lake:messages."),
+    "forbidden": (
+        "You may not run this statement",
+        "An administrator can allow it: lakemq acl add, with Sql on Lake:messages.",
+    ),
     "request_timeout": (
         "The statement took too long, and was cancelled",
-        "Give it more seconds, or have it read less: one topic, a shorter time.",
+        "Give it more seconds, or let it read less: one topic, or a shorter time.",
     ),
-    "flow_control": ("You have as many statements running as you may", "Wait until one has ended, or cancel it."),
-    "busy": ("As many statements are running as may", "Wait until one has ended, then run yours again."),
-    "over_quota": ("Your quota is used up", "Wait as long as it says, then run it again."),
-    "unreachable": ("The jobs that run SQL don't answer", "See whether `lakemq jobs` runs, then run it again."),
-    "broker_unavailable": ("A broker doesn't answer", "The overview says which. Live views need all of them."),
+    "flow_control": ("You have reached your limit of running statements", "Wait until one has ended, or cancel it."),
+    "busy": ("The limit of running statements is reached", "Wait until one has ended, then run yours again."),
+    "over_quota": ("Your quota is used up", "Wait for the time it names, then run it again."),
+    "unreachable": ("The jobs that run SQL don't answer", "Check that `lakemq jobs` is running, then run it again."),
+    "broker_unavailable": ("A broker doesn't answer", "The overview says which one. Live views need all brokers."),
 }
 
 
@@ -115,7 +118,7 @@ def _statement(visit: Visit) -> str:
 
 
 async def _ask(visit: Visit, statement: str, form: str, rows: int) -> Answer | None:
-    """What the jobs answer; None: the browser waits no more, and the statement is cancelled."""
+    """The jobs' answer; None: the browser no longer waits, and the statement is cancelled."""
     content: dict[str, Any] = {"statement": statement, "format": form}
     if rows:
         content["rows_max"] = rows

@@ -122,7 +122,7 @@ async def _put(visit: Visit, name: str, made: bool) -> Response:
     values = {each: visit.field(each) for each in _FIELDS} | {"name": name}
     try:
         if not name:
-            raise InvalidRequest("a topic has a name")
+            raise InvalidRequest("a topic needs a name")
         if not made and await _is_there(visit, name):
             raise InvalidRequest(f"there is a topic {name} already")
         content: dict[str, Any] = {
@@ -165,7 +165,7 @@ async def delete_topic(visit: Visit) -> Response:
     name = visit.path("topic")
     if visit.field("name") != name:
         topic = await visit.broker.topic(name)
-        return visit.page("topic_delete.html", 400, row=_row(topic, None), problem="That isn't its name.")
+        return visit.page("topic_delete.html", 400, row=_row(topic, None), problem="The name doesn't match.")
     await visit.broker.ask(routes.DELETE_TOPIC.at(name), timeout_s=30.0)
     return visit.go("/topics", "deleted")
 

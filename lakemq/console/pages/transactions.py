@@ -1,4 +1,4 @@
-"""Ending an open transaction in the place of its producer. Asked before it is done."""
+"""Ending an open transaction on behalf of its producer, after a confirmation."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ async def ask_end(visit: Visit) -> Response:
         text=text,
         lines=[f"half message {half_id}", f"producer group {group}", f"topic {visit.field('topic')}"]
         + ([f"keys {keys}"] if keys else []),
-        warning="The producer may be about to say the opposite: who comes first counts, and it can't be undone. "
-        "See what the producer did before you decide for it.",
+        warning="The producer may be about to do the opposite. The first decision counts, and can't be undone. "
+        "Find out what the producer did before you decide for it.",
         crumbs=[("/waiting", "What waits")],
         action="/waiting/transaction/end",
         fields={"half_id": half_id, "group": group, "resolution": resolution},

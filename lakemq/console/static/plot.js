@@ -129,7 +129,7 @@ class Plot {
     });
     made.toBlob((content) => {
       if (content === null) {
-        this.tell("This browser can't make a picture of it.");
+        this.tell("This browser can't save the chart as an image.");
         return;
       }
       const link = plotElement("a", "", { href: URL.createObjectURL(content), download: "lakemq-chart.png" });
@@ -178,7 +178,7 @@ class Plot {
   stacked(data) {
     if (this.shape !== "stacked" || this.ys.length < 2) return null;
     if (data.slice(1).some((each) => each.some((value) => value < 0))) {
-      this.tell("Negative values can't be stacked, so the bars stand side by side.");
+      this.tell("Negative values can't be stacked, so the bars are side by side.");
       return null;
     }
     const sums = [];

@@ -42,7 +42,7 @@ class Saved {
     try {
       localStorage.setItem(SAVED, JSON.stringify(all));
     } catch {
-      say("This browser has no room left for it.");
+      say("This browser has no space left to save it.");
     }
     this.show();
   }
@@ -187,7 +187,7 @@ function start(form) {
     cancel.hidden = true;
     result.removeAttribute("aria-busy");
     if (event.detail.successful) say("");
-    else if (event.detail.xhr.status) say("The console didn't take that: load this page again. What you wrote stays.");
+    else if (event.detail.xhr.status) say("The console refused that. Load this page again. Your text is kept.");
     else if (document.querySelector("[data-sql-state]").textContent !== "Cancelled.") say("The console doesn't answer.");
     const where = result.querySelector("[data-line]");
     if (where !== null) goTo(editor, Number(where.dataset.line), Number(where.dataset.column));

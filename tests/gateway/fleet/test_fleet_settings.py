@@ -18,18 +18,18 @@ def fleet(**values: object) -> dict[str, dict[str, object]]:
     ("values", "problem"),
     [
         ({"leader": "zookeeper"}, "fleet.leader"),
-        ({"leader": "etcd"}, "fleet.store has the addresses of its members, such as .*; of these it has 0"),
+        ({"leader": "etcd"}, "fleet.store needs the addresses of its members, such as .*; it has 0 of them"),
         ({"leader": "etcd", "store": "10.0.0.1:2379"}, "fleet.store needs the addresses of etcd's members"),
         ({"leader": "etcd", "store": "s3://bucket/prefix"}, "fleet.store needs the addresses of etcd's members"),
         ({"leader": "etcd", "store": ",".join(f"http://a{each}:1" for each in range(16))}, "it has 16"),
-        ({"leader": "object-store"}, "fleet.store is such as s3://bucket/prefix or file:///srv/shared"),
-        ({"leader": "object-store", "store": "http://10.0.0.1:2379"}, "fleet.store is such as"),
-        ({"leader": "object-store", "store": "s3://"}, "fleet.store is such as"),
-        ({"leader": "object-store", "store": "file://srv/shared"}, "fleet.store is such as"),
-        ({"leader": "object-store", "store": "file:///"}, "fleet.store is such as"),
-        ({"leader": "object-store", "store": "s3://[half"}, "fleet.store is such as"),
-        ({"leader": "object-store", "store": "s3://bucket/prefix?x=1"}, "fleet.store is such as"),
-        ({"store": "http://10.0.0.1:2379"}, "fleet.leader is static: that asks no store"),
+        ({"leader": "object-store"}, "fleet.store needs an address like s3://bucket/prefix or file:///srv/shared"),
+        ({"leader": "object-store", "store": "http://10.0.0.1:2379"}, "fleet.store needs an address like"),
+        ({"leader": "object-store", "store": "s3://"}, "fleet.store needs an address like"),
+        ({"leader": "object-store", "store": "file://srv/shared"}, "fleet.store needs an address like"),
+        ({"leader": "object-store", "store": "file:///"}, "fleet.store needs an address like"),
+        ({"leader": "object-store", "store": "s3://[half"}, "fleet.store needs an address like"),
+        ({"leader": "object-store", "store": "s3://bucket/prefix?x=1"}, "fleet.store needs an address like"),
+        ({"store": "http://10.0.0.1:2379"}, "fleet.leader is static and uses no store"),
         ({"store_options": {"region": "x"}}, "fleet.store_options are for a bucket"),
         (
             {"leader": "object-store", "store": "file:///srv", "store_options": {"region": "x"}},
@@ -86,7 +86,7 @@ def test_what_others_name_is_an_object_of_json_in_the_environment(name: str) -> 
 def test_addresses_are_the_same_in_any_case() -> None:
     """Regression: HTTP:// was taken for an address that fits a gateway with TLS, and HTTPS:// for one without."""
     tls = {"LAKEMQ_TLS__CERT_FILE": "a", "LAKEMQ_TLS__KEY_FILE": "b"}
-    with pytest.raises(SettingsError, match=r"gateway\.advertise is http://a:1, and with tls\.cert_file"):
+    with pytest.raises(SettingsError, match=r"gateway\.advertise is http://a:1, but with tls\.cert_file"):
         load(None, tls | {"LAKEMQ_GATEWAY__ADVERTISE": "HTTP://A:1"})
     assert load(None, tls | {"LAKEMQ_GATEWAY__ADVERTISE": "HTTPS://A:1/"}).gateway.advertise == "https://a:1"
     names = load(None, {"LAKEMQ_FLEET__NAMESERVERS": "HTTPS://A:1,https://a:1"}).fleet.nameservers

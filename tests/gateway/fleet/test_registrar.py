@@ -267,7 +267,7 @@ def test_while_a_write_waits_to_be_confirmed_name_servers_are_told_what_was_befo
         ({"broker": {"permission": "w"}}, "permission"),
         (
             {"gateway": {"host": "0.0.0.0"}, "auth": {"insecure": True}, "fleet": {"nameservers": NOBODY}},
-            "gateway.advertise says the address",
+            "set gateway.advertise to the address",
         ),
     ],
 )

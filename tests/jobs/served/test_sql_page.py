@@ -128,7 +128,7 @@ def test_what_goes_wrong_is_said_with_its_place(visitor: Visitor, scene: Scene) 
     assert "can&#39;t be run" in dropped.text
     cut = ask(visitor, "SELECT position FROM messages", rows="4")
     assert "4 rows in" in cut.text
-    assert "The answer was cut" in cut.text
+    assert "The result was cut" in cut.text
     assert "rows is a number from 1 to 5000" in ask(visitor, COUNTS, rows="5001").text
     assert visitor.post("/sql", "/sql", statement=" ").status_code == 400
     assert visitor.http.post("/sql", data={"statement": COUNTS}).status_code == 403
@@ -223,7 +223,7 @@ def test_a_groups_lag_comes_from_the_lake(seen: Seen, visitor: Visitor, scene: S
     visitor.get("/groups/g", 400, lag="1y")
     seen.page.set_viewport_size({"width": 360, "height": 640})
     seen.page.goto("/groups/g")
-    seen.page.get_by_role("button", name="Draw it").click()
+    seen.page.get_by_role("button", name="Draw").click()
     expect(seen.page.locator("#lag-before > *")).to_be_visible()
     assert seen.overflow() == 0
 
