@@ -48,8 +48,9 @@ class ColumnInfo(NamedTuple):
 
 class SchemaInfo(NamedTuple):
     """A version of a topic's schema, as the first of `brokers` has it; `differs`: another broker has a different one.
-    `type`: `json`, `avro` or `protobuf`. `schema`: its text. `ignored`: its keywords that no column represents. `versions`: all
-    existing versions. `table`: whether at least one broker says that the jobs keep a Delta table of the topic."""
+    `type`: `json`, `avro` or `protobuf`. `schema`: its text. `ignored`: its keywords that no column represents.
+    `versions`: all existing versions. `table`: whether at least one broker says that the jobs keep a Delta table of the
+    topic."""
 
     topic: str
     brokers: tuple[str, ...]
