@@ -120,3 +120,17 @@ def test_a_search_of_all_topics_is_bounded_and_says_where_it_stopped(
     monkeypatch.setattr(search, "TOPICS_MAX", 1)
     done = run("message", "search", "--key", "w5", "--broker", shell.url)
     assert "the search stopped after 1 topics, before " in done.stderr
+
+
+def test_an_expired_message_is_told_from_one_that_waits_for_its_consumers(shell: Shell) -> None:
+    message_id = stored(shell, "why_expired", "e1", ttl_ms=1)
+    shell("group", "reset", "why_late", "why_expired", "--to", "earliest", "--yes")
+    text = shell("message", "why", message_id)
+    assert "why_late: Expired at " in text
+    assert "    Expired\n" in "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def test_a_key_in_the_place_of_an_id_gets_the_command_that_finds_it(run: Run, shell: Shell) -> None:
+    told = run("message", "why", "o-3", "--broker", shell.url)
+    assert (told.code, told.stdout) == (1, "")
+    assert "if it is a key: lakemq message why --key o-3" in told.stderr
