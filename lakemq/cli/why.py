@@ -42,6 +42,12 @@ def ids_of(brokers: list[Named], topic: str | None, wanted: SearchQuery) -> list
     found = together(ask_each(brokers, lambda client: search_by_key(client, topic, wanted)), wanted)
     ids = [each.message_id for each in (*found.waiting, *found.messages)][: wanted.count_max]
     note(f"lakemq: {len(ids):,} with the key {shown.plain(wanted.key or '')!r}: {', '.join(ids) or 'none'}")
+    if not ids:
+        # A recalled message is in no queue and waits no more: only the lake finds it by its key.
+        key = shown.plain(wanted.key or "").replace("\\", "\\\\").replace("'", "\\'")
+        statement = f"SELECT message_id, topic, state FROM scheduled WHERE array_contains(keys, '{key}')"  # noqa: S608  shown, not run
+        argument = shlex.quote(statement) if set(key) & set('"$`\\!') else f'"{statement}"'
+        note(f"lakemq: to see whether it was recalled: lakemq sql {argument}")
     if not found.complete:
         note("lakemq: not all of the log was looked at, so there may be older ones")
     for said in found.notes:

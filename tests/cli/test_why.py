@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from typing import Any
 
 import httpx
@@ -120,6 +122,13 @@ def test_a_search_of_all_topics_is_bounded_and_says_where_it_stopped(
     monkeypatch.setattr(search, "TOPICS_MAX", 1)
     done = run("message", "search", "--key", "w5", "--broker", shell.url)
     assert "the search stopped after 1 topics, before " in done.stderr
+
+
+def test_a_key_that_nothing_has_any_more_may_be_a_recalled_messages(run: Run, shell: Shell) -> None:
+    told = run("message", "why", "--key", "why'recalled", "--broker", shell.url)
+    assert (told.code, told.stdout) == (0, "")
+    (command,) = re.findall(r"to see whether it was recalled: (.*)", told.stderr)
+    assert shlex.split(command)[-1].endswith(r"FROM scheduled WHERE array_contains(keys, 'why\'recalled')")
 
 
 def test_an_expired_message_is_told_from_one_that_waits_for_its_consumers(shell: Shell) -> None:
