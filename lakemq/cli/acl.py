@@ -159,7 +159,9 @@ def _change(
         after = {id(client): change(before[name]) for name, client in brokers}
         done = ask_each(brokers, lambda client: client.users.put_policies(user, after[id(client)]), ())
     for name, policies in done.items():
-        note(f"user {user} has {len(policies)} policies{name and f' at {name}'}")
+        note(
+            f"user {user} has {len(policies)} {'policy' if len(policies) == 1 else 'policies'}{name and f' at {name}'}"
+        )
 
 
 def _read(file: Path) -> Policies:

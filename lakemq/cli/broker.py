@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakemq.client.http import HttpClient
 
 app = typer.Typer(no_args_is_help=True, help="List brokers and their replicas, and change who leads.")
-_COLUMNS = ("broker", "replica", "role", "address", "epoch", "in sync", "lag", "permission", "topics", "heard of")
+_COLUMNS = ("broker", "replica", "role", "address", "epoch", "in sync", "lag", "permission", "topics", "last seen")
 
 Name = Annotated[
     str | None, typer.Argument(metavar="[BROKER]", help="Name of the broker. Needed if there are several.")

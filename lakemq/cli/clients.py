@@ -47,7 +47,7 @@ def show_clients(found: dict[str, list[dict[str, Any]]], as_json: bool) -> None:
             write_line(orjson.dumps(each).decode())
         return
     who = ("user", "address") if any("address" in each for each in listed) else ()
-    columns = ("client", *said_of(*found), "kind", "group", *who, "speaks", "heard of", "has", "buffered", "")
+    columns = ("client", *said_of(*found), "kind", "group", *who, "speaks", "last seen", "has", "buffered", "")
     made = shown.table(*columns)
     for each in sorted(listed, key=_place):
         where = said_of(each.get("broker", "")).values()

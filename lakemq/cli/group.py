@@ -258,7 +258,7 @@ def _place(to: str) -> tuple[ResetTo, int | None]:
 
 def _show_members(content: dict[str, Any], broker: str) -> None:
     title = f"{content['group']}{broker and f' at {broker}'}"
-    made = shown.table("member", "model", "begins with", "heard of", "subscribes to", title=title)
+    made = shown.table("member", "model", "begins with", "last seen", "subscribes to", title=title)
     for client in content["clients"]:
         wanted = [f"{each['topic']} {each['expression']}" for each in client["subscriptions"]]
         heard = f"{client['heartbeat_age_ms'] / 1000:.0f} s ago"

@@ -146,13 +146,13 @@ def why(
     lakemq message why broker-a.5b1f3c6e0d0a-1.0 --nameservers http://127.0.0.1:9876
     """
     from lakemq.cli.search import SearchQuery
-    from lakemq.cli.why import answer, ids_of
+    from lakemq.cli.why import answer, check_id, ids_of
 
     if (message_id is None) == (key is None) or (topic is not None and key is None):
         raise typer.BadParameter("give a message's id, or --key KEY, with --topic TOPIC or without", param_hint="why")
     with connect_all(context, broker, nameservers) as brokers:
         if key is None:
-            ids = [message_id or ""]
+            ids = [check_id(message_id or "")]
         else:
             ids = ids_of(brokers, topic, SearchQuery(key, "*", None, None, None, count_max))
         for each in ids:

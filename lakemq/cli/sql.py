@@ -182,7 +182,7 @@ def _answer(
     except ModuleNotFoundError as error:  # an installation without the jobs
         if not _is_answered_over_http(url):
             raise
-        note(f"lakemq: the jobs answer over HTTP, with the rights of this user (there is no module {error.name} here)")
+        note(f"lakemq: asking the jobs over HTTP, with the rights of this user: there is no module {error.name} here")
         _answer_over_http(url, statement, rows_max, write)
         return
     server = find_server(settings.lake.dir)
@@ -193,7 +193,9 @@ def _answer(
     except (SettingsError, LakeNotFound) as error:
         if not _is_answered_over_http(url):
             raise
-        note(f"lakemq: the jobs answer over HTTP, with the rights of this user ({error.detail})")
+        # What the error advises is for those who have no jobs.
+        why = f"there is no lake in {settings.lake.dir}" if isinstance(error, LakeNotFound) else error.detail
+        note(f"lakemq: asking the jobs over HTTP, with the rights of this user: {why}")
         _answer_over_http(url, statement, rows_max, write)
         return
     if server is not None and token is not None:

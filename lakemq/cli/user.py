@@ -257,7 +257,7 @@ def delete_token(
 
 
 def _show_tokens(found: dict[str, list[dict[str, Any]]], title: str) -> None:
-    table = shown.table(*said_of(*found), "token id", "made", "over", title=title)
+    table = shown.table(*said_of(*found), "token id", "created", "expires", title=title)
     for name, listed in found.items():
         for each in listed:
             over = "never" if each["expires_ms"] is None else shown.time_of(each["expires_ms"])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from lakemq.cli.brokers import Named, ask_each
 from lakemq.cli.output import note, stdout, write_line
 from lakemq.cli.search import SearchQuery, search_by_key, together
 from lakemq.model.errors import MessageNotFound
+from lakemq.model.ids import parse_message_id
 from lakemq.model.life import Answer, Life, goes_on, life_of, with_page
 from lakemq.model.written import moment
 
@@ -22,6 +24,17 @@ if TYPE_CHECKING:
     from lakemq.client.http import HttpClient
 
 _COLOURS = {"good": shown.HERE, "bad": shown.NOWHERE, "warn": shown.LABEL, "": ""}
+
+
+def check_id(text: str) -> str:
+    """The text. Raises `MessageNotFound` for what can't be an id, with the command that looks for a key."""
+    try:
+        parse_message_id(text)
+    except MessageNotFound as error:
+        raise MessageNotFound(
+            f"{error.detail}; if it is a key: lakemq message why --key {shlex.quote(text[:200])}"
+        ) from None
+    return text
 
 
 def ids_of(brokers: list[Named], topic: str | None, wanted: SearchQuery) -> list[str]:
@@ -32,6 +45,12 @@ def ids_of(brokers: list[Named], topic: str | None, wanted: SearchQuery) -> list
     key = shown.plain(wanted.key or "")
     if ids:
         note(f"lakemq: {len(ids):,} with the key {key!r}: {', '.join(ids)}")
+    else:
+        # A recalled message is in no queue and waits no more: only the lake finds it by its key.
+        plain = key.replace("\\", "\\\\").replace("'", "\\'")
+        statement = f"SELECT message_id, topic, state FROM scheduled WHERE array_contains(keys, '{plain}')"  # noqa: S608  shown, not run
+        argument = shlex.quote(statement) if set(plain) & set('"$`\\!') else f'"{statement}"'
+        note(f"lakemq: to see whether it was recalled: lakemq sql {argument}")
     if not found.complete:
         note("lakemq: not all of the log was looked at, so there may be older ones")
     for said in found.notes:

@@ -164,7 +164,8 @@ def check_fields(fields: MessageFields) -> MessageFields:
     """The fields without those that are None. Raises `InvalidRequest`, and `TypeError` for a name that
     there isn't."""
     if not fields.keys() <= _NAMES:
-        raise TypeError(f"a message has no {sorted(fields.keys() - _NAMES)[0]!r}")
+        unknown = sorted(fields.keys() - _NAMES)[0]
+        raise TypeError(f"a message has no {unknown!r}; it may have json, {', '.join(sorted(_NAMES))}")
     if None in fields.values():
         fields = cast("MessageFields", {name: value for name, value in fields.items() if value is not None})
     for name, value in fields.items():

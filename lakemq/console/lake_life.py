@@ -114,7 +114,7 @@ async def with_lake(broker: Broker, history: dict[str, Any], further: int, sees_
     whole = dict(history)
     if history["target"] is None and copy is not None:
         again = await history_of(broker, copy["message_id"], further)
-        whole |= {name: again[name] for name in ("target", "groups", "more_groups")}
+        whole |= {name: again.get(name) for name in ("target", "expires_ms", "groups", "more_groups")}
     for each in merged:
         if each["what"] == "dead" and each["pending"] is False and not _has_effect(each, merged):
             each["pending"] = await _is_open(broker, each)

@@ -79,7 +79,7 @@ def with_page(history: Mapping[str, Any], page: Mapping[str, Any]) -> dict[str, 
     """The history with the next page of it, as `GET /v1/messages/{message_id}/history?after=…` answers it."""
     whole = {**history, "events": [*history["events"], *page["events"]], "next_after": page["next_after"]}
     if page["target"] is not None:
-        whole |= {name: page[name] for name in ("target", "groups", "more_groups")}
+        whole |= {name: page.get(name) for name in ("target", "expires_ms", "groups", "more_groups")}
     return whole
 
 
@@ -92,7 +92,9 @@ def life_of(history: Mapping[str, Any]) -> Life:
         return Life(steps, [before])
     answers = [_of_group(history, group, events) for group in history["groups"] or ()]
     if not answers:
-        answers = [Answer("", f"No group consumes {history['topic']}.", "warn")]
+        expired = _expired_ms(history)
+        until = "" if expired is None else f" It expired at {moment(expired)}."
+        answers = [Answer("", f"No group consumes {history['topic']}.{until}", "warn")]
     return Life(steps, sorted(answers, key=lambda each: (_ORDER.index(each.tone), each.group)))
 
 
@@ -130,9 +132,10 @@ def _steps(history: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> I
         yield _step(event, dead)
         if event["what"] == "scheduled" and event["pending"] and event["due_ms"]:
             yield Step(event["due_ms"], "Next delivery", event["group"], to_come=event["due_ms"] > history["now_ms"])
-    expires_ms = sent.get("expire_at_ms")
+    expires_ms = history.get("expires_ms")
     if expires_ms:
-        yield Step(expires_ms, "Expires", to_come=expires_ms > history["now_ms"])
+        to_come = expires_ms > history["now_ms"]
+        yield Step(expires_ms, "Expires" if to_come else "Expired", to_come=to_come)
 
 
 def _step(event: Mapping[str, Any], dead: set[int]) -> Step:
@@ -288,8 +291,13 @@ def _by_place(history: Mapping[str, Any], group: Mapping[str, Any]) -> Said | No
     if unwanted:
         return Said(f"Skipped: the group wants only {unwanted}.", "warn")
     whole = history["next_after"] is None and history["read_from_ms"] is None
+    expired = _expired_ms(history)
+    if group["receives"] and whole and expired is not None:
+        return Said(f"Skipped: it expired at {moment(expired)}, and no client had received it.", "bad")
     if group["receives"] and whole:
         return Said("Skipped: no client received it. Its receives ask for other tags, or its offset was reset.", "warn")
+    if expired is not None:
+        return Said(f"Consumed, or skipped because it expired at {moment(expired)}.", "")
     return Said(
         f"Consumed, or skipped by a reset: the group is at offset {count(offset)}, this is at {count(at)}.", "good"
     )
@@ -299,9 +307,9 @@ def _by_obstacle(history: Mapping[str, Any], group: Mapping[str, Any]) -> Said |
     """By what keeps it from the group."""
     if unwanted := _unwanted(group):
         return Said(f"Will be skipped: the group wants only {unwanted}.", "warn")
-    expires_ms = history["message"].get("expire_at_ms")
-    if expires_ms and expires_ms <= history["now_ms"]:
-        return Said(f"Expired at {moment(expires_ms)}, before the group came to it.", "bad")
+    expired = _expired_ms(history)
+    if expired is not None:
+        return Said(f"Expired at {moment(expired)}, before the group came to it.", "bad")
     if group["model"] == BROADCASTING and group["offset"] is None:
         return Said("Each member gets it, and keeps its own offset: the broker doesn't know how far they are.", "")
     if not group["consume_enabled"]:
@@ -332,6 +340,12 @@ def _by_lag(history: Mapping[str, Any], group: Mapping[str, Any]) -> Said:
     return Said(
         f"The group is behind{_place_of(history, group)}: {count(ahead)} messages come first.{held}", "warn", lag
     )
+
+
+def _expired_ms(history: Mapping[str, Any]) -> int | None:
+    """When the message expired; None: it hasn't."""
+    expires_ms: int | None = history.get("expires_ms")
+    return expires_ms if expires_ms and expires_ms <= history["now_ms"] else None
 
 
 def _resume(group: Mapping[str, Any]) -> str:

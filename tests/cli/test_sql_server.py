@@ -105,10 +105,14 @@ def test_who_shows_another_token_is_answered_nothing(server: Server, token: str)
 
 
 def test_lakemq_sql_finds_the_token_and_asks_as_a_user_without(
-    site: Site, run: Run, monkeypatch: pytest.MonkeyPatch
+    site: Site, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name, value in site.environment.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    done = run("sql", "SELECT 7 AS n", "--format", "json")
+    assert (done.code, json.loads(done.stdout)) == (0, {"n": 7}), done.stderr
+    assert done.stderr.endswith("with the rights of this user: there is no lake in lake\n")
     monkeypatch.chdir(site.folder)
     done = run("sql", "SELECT 7 AS n", "--format", "json")
     assert (done.code, json.loads(done.stdout)) == (0, {"n": 7}), done.stderr
@@ -125,7 +129,7 @@ def test_lakemq_sql_finds_the_token_and_asks_as_a_user_without(
     try:
         done = run("sql", "SELECT 7 AS n", "--format", "json")
         assert (done.code, json.loads(done.stdout)) == (0, {"n": 7}), done.stderr
-        assert "the jobs answer over HTTP, with the rights of this user (the SQL server of these" in done.stderr
+        assert "asking the jobs over HTTP, with the rights of this user: the SQL server of these" in done.stderr
         assert f"there is none in {file}" in done.stderr
     finally:
         Path("away").rename(file)

@@ -108,7 +108,8 @@ def test_a_token_alone_is_written_and_says_who_it_is(run: Run, shell: Shell, use
 
 def test_policies_are_added_removed_set_and_asked(run: Run, shell: Shell, user: str, tmp_path: Path) -> None:
     shell("user", "put", user)
-    shell("acl", "add", user, "Pub,Sub", "Topic:orders*", "--from", "10.0.0.0/8")
+    first = run("acl", "add", user, "Pub,Sub", "Topic:orders*", "--from", "10.0.0.0/8", "--broker", shell.url)
+    assert f"user {user} has 1 policy\n" in first.stderr
     shell("acl", "add", user, "Pub", "Topic:orders-old", "--deny")
     listed = shell("acl", "list", user, "--json")
     assert lines(listed) == [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +164,24 @@ def test_a_search_of_all_topics_is_bounded_and_says_where_it_stopped(
     monkeypatch.setattr(search, "TOPICS_MAX", 1)
     done = run("message", "search", "--key", "w5", "--broker", shell.url)
     assert "the search stopped after 1 topics, before " in done.stderr
+
+
+def test_a_key_that_nothing_has_any_more_may_be_a_recalled_messages(run: Run, shell: Shell) -> None:
+    told = run("message", "why", "--key", "why'recalled", "--broker", shell.url)
+    assert (told.code, told.stdout) == (0, "")
+    (command,) = re.findall(r"to see whether it was recalled: (.*)", told.stderr)
+    assert shlex.split(command)[-1].endswith(r"FROM scheduled WHERE array_contains(keys, 'why\'recalled')")
+
+
+def test_an_expired_message_is_told_from_one_that_waits_for_its_consumers(shell: Shell) -> None:
+    message_id = stored(shell, "why_expired", "e1", ttl_ms=1)
+    shell("group", "reset", "why_late", "why_expired", "--to", "earliest", "--yes")
+    text = shell("message", "why", message_id)
+    assert "why_late: Expired at " in text
+    assert "    Expired\n" in "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def test_a_key_in_the_place_of_an_id_gets_the_command_that_finds_it(run: Run, shell: Shell) -> None:
+    told = run("message", "why", "o-3", "--broker", shell.url)
+    assert (told.code, told.stdout) == (1, "")
+    assert "if it is a key: lakemq message why --key o-3" in told.stderr

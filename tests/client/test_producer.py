@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -85,6 +85,11 @@ def test_what_can_not_be_sent_is_refused(
     producer.send(topic, b"the topic exists")
     with pytest.raises(error):
         producer.send(topic, body, **fields)
+
+
+def test_a_field_that_there_is_not_is_refused_with_those_that_there_are(producer: Producer, topic: str) -> None:
+    with pytest.raises(TypeError, match=r"a message has no 'ttl'; it may have json, .*tag, ttl_ms"):
+        producer.send(topic, b"x", **cast("Any", {"ttl": 5}))
 
 
 def test_many_are_stored_once_each_and_receipts_name_their_places(

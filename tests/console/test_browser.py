@@ -195,11 +195,13 @@ def test_dead_letters_are_ticked_sent_and_kept(seen: Seen, http: httpx.Client, n
     wanted = {"topic": name, "max": 1, "invisible_ms": 60_000, "wait_ms": 10_000}
     for _ in range(2):
         (out,) = http.post(f"/v1/groups/{name}/receive", json=wanted).json()["messages"]
-        nack = {"receipt": out["receipt"], "delay_level": -1, "reason": SCRIPT}
+        nack = {"receipt": out["receipt"], "delay_level": -1, "reason": SCRIPT + " and so on" * 20}
         http.post(f"/v1/groups/{name}/nacks", json={"messages": [nack]}).raise_for_status()
     wait_until(lambda: len(http.get(f"/v1/groups/{name}/dead-letters").json()["dead_letters"]) == 2)
     page = seen.page
     page.goto(f"/groups/{name}/dead-letters")
+    # Beside a long reason a state is still one line.
+    assert page.locator(".tag").first.evaluate("tag => tag.getClientRects()[0].height < 30")
     with page.expect_download() as kept:
         page.get_by_role("link", name="CSV").click()
     assert "<script>alert(1)</script>" in Path(kept.value.path()).read_text("utf-8")

@@ -102,7 +102,18 @@ RETRIED = {"what": "retried", "reconsume_times": 1, "queue_offset": 4}
             "good",
         ),
         (history(group={"out": {"until_ms": NOW, "attempt": 2}}), "Held by a client until 2027-01-15 08:00:00.000", ""),
-        (history(message=SENT | {"expire_at_ms": NOW - 1}), "Expired at 2027-01-15 07:59:59.999", "bad"),
+        (history(expires_ms=NOW - 1), "Expired at 2027-01-15 07:59:59.999", "bad"),
+        (history(expires_ms=NOW + 1), "10 messages come first", "warn"),
+        (
+            history(expires_ms=NOW - 1, group={"offset": 21}),
+            "Consumed, or skipped because it expired at 2027-01-15 07:59:59.999",
+            "",
+        ),
+        (
+            history(expires_ms=NOW - 1, group={"receives": True, "passed": True}),
+            "Skipped: it expired at 2027-01-15 07:59:59.999, and no client had received it",
+            "bad",
+        ),
         (history({"what": "received", "pending": True, "due_ms": NOW}), "Held by a client until 2027-01-15", ""),
         (history({"what": "received", "pending": False}, {"what": "acknowledged"}), "Consumed: acknowledged", "good"),
         (history(NACKED | {"pending": True}), "its retry isn't decided yet. Last error: ValueError: boom", "warn"),
@@ -174,7 +185,7 @@ def test_steps_are_in_the_order_of_time_with_what_is_to_come() -> None:
         {"what": "received", "pending": False, "due_ms": NOW},
         NACKED | {"cause": 11},
         {"what": "scheduled", "cause": 12, "group": None, "pending": True, "due_ms": NOW + 5, "reconsume_times": 1},
-        message=SENT | {"expire_at_ms": NOW + 9},
+        expires_ms=NOW + 9,
     )
     steps = life_of(given).steps
     assert [(each.title, each.group, each.to_come) for each in steps] == [
@@ -186,6 +197,12 @@ def test_steps_are_in_the_order_of_time_with_what_is_to_come() -> None:
         ("Expires", "", True),
     ]
     assert steps[2].detail == "ValueError: boom"
+
+
+def test_a_message_that_expired_has_that_among_its_steps() -> None:
+    life = life_of(history(expires_ms=NOW, groups=[]))
+    assert [(each.title, each.to_come) for each in life.steps] == [("Stored", False), ("Expired", False)]
+    assert life.answers[0].text == "No group consumes orders. It expired at 2027-01-15 08:00:00.000."
 
 
 def test_a_redriven_letter_is_told_from_a_retry_and_reasons_are_cut() -> None:

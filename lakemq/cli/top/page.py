@@ -127,7 +127,7 @@ _BROKER = (
 )  # fmt: skip
 _TOPIC = ("topic", "in/s", "out/s", "bytes in/s", "bytes out/s")
 _GROUP = ("group", "members", "lag", "oldest", "retries", "dead letters")
-_JOB = ("job", "broker", "alive", "lag", "behind", "heard of")
+_JOB = ("job", "broker", "alive", "lag", "behind", "last seen")
 
 
 def _of_broker(row: BrokerRow) -> list[Piece]:

@@ -128,4 +128,4 @@ def _body(fields: dict[str, object]) -> bytes:
 def _refuse_unknown(fields: dict[str, object], known: frozenset[str]) -> None:
     if not known.issuperset(fields):
         names = ", ".join(repr(name[:100]) for name in sorted(set(fields) - known)[:10])
-        raise InvalidRequest(f"unknown field {names}")
+        raise InvalidRequest(f"unknown field {names}; the fields are {', '.join(sorted(known))}")

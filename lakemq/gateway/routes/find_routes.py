@@ -28,6 +28,7 @@ from lakemq.gateway.redrive.columns import COLUMNS
 from lakemq.gateway.routes.client_routes import SEES_ALL
 from lakemq.gateway.routes.topics_of_group import READS, sight_of_topics
 from lakemq.model.access import Action, need_of_group, need_of_topic
+from lakemq.model.expiry import expires_ms
 from lakemq.model.names import HALF_TOPIC, SCHEDULE_TOPIC, check_readable
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.web.asgi import client_of
@@ -47,7 +48,7 @@ TimeMs = Annotated[int, Query(ge=0, le=NUMBER_MAX)]
 def make_router(log: CommitLog, search: TopicSearch, history: History, groups: Groups, listing: Gate) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter()
-    _add_history(router, history, Standings(log, groups), groups, listing)
+    _add_history(router, log, history, groups, listing)
     _add_clients(router, groups, listing)
 
     @serves(router, find_routes.SEARCH)
@@ -91,7 +92,14 @@ def make_router(log: CommitLog, search: TopicSearch, history: History, groups: G
     return router
 
 
-def _add_history(router: APIRouter, history: History, standings: Standings, groups: Groups, listing: Gate) -> None:
+def _expires_ms(log: CommitLog, message: dict[str, Any]) -> int | None:
+    topic = log.topics.find(message["topic"])
+    return expires_ms(message["store_time_ms"], message.get("ttl_ms"), 0 if topic is None else topic.config.ttl_ms)
+
+
+def _add_history(router: APIRouter, log: CommitLog, history: History, groups: Groups, listing: Gate) -> None:
+    standings = Standings(log, groups)
+
     @serves(router, find_routes.HISTORY)
     async def history_of(  # pyright: ignore[reportUnusedFunction]
         request: Request, message_id: str, after: Annotated[str, Query(max_length=CHARACTERS_MAX)] = ""
@@ -119,6 +127,7 @@ def _add_history(router: APIRouter, history: History, standings: Standings, grou
             "message": _half(traced.sent) if traced.sent["topic"] == HALF_TOPIC else without_body(traced.sent),
             "topic": topic,
             "target": None if target is None else without_body(target[0]),
+            "expires_ms": None if target is None else _expires_ms(log, target[0]),
             "waits": history.waits(traced.sent, sees),
             "events": iter(history.describe(page.events, sees)),
             "groups": standing,

@@ -117,11 +117,20 @@ def _draw_lines(axes: Any, columns: list[list[Any]], names: list[str], series: l
     if is_time and len(names) > 1:  # a label has only what is new in it, so that none runs into the next
         locator = AutoDateLocator(maxticks=_TICKS_MAX)
         axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        axes.xaxis.set_major_formatter(_with_months(ConciseDateFormatter(locator), columns[0]))
     axes.set_xlabel("row" if len(names) == 1 else names[0])
     axes.grid(visible=True, axis="y", alpha=0.3)
     if len(series) == 1:
         axes.set_ylabel(names[series[0]])
+
+
+def _with_months(formatter: Any, times: list[Any]) -> Any:
+    """Days with their month, and the years of the rows at the axis's end. Matplotlib's own labels name one month there:
+    that of the last tick, which may be the first of the next month."""
+    formatter.formats[2] = formatter.zero_formats[2] = "%b %d"
+    years = sorted({each.year for each in times if each is not None})
+    formatter.offset_formats[2] = "–".join(str(each) for each in dict.fromkeys((*years[:1], *years[-1:])))
+    return formatter
 
 
 def _draw_bars(figure: Any, axes: Any, columns: list[list[Any]], names: list[str], series: list[int]) -> None:
@@ -156,6 +165,8 @@ def _columns(result: Result, rows_max: int) -> list[list[Any]]:
             column.extend((values.cast(pa.float64()) if pa.types.is_decimal(values.type) else values).to_pylist())
         if len(columns[0]) > rows_max:
             raise InvalidOption(f"the chart would have more than {rows_max} rows: group them, or add a LIMIT")
+    if not columns[0]:
+        raise InvalidOption("the statement has no rows, so there is nothing to draw")
     return columns
 
 

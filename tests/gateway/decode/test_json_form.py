@@ -168,7 +168,7 @@ def test_what_is_no_json_is_no_value(value: str) -> None:
         ({"body": "aGk=\n", "body_encoding": "base64"}, "body is no valid base64"),
         ({"body": "-_-_", "body_encoding": "base64"}, "body is no valid base64"),
         ({"body": "é", "body_encoding": "base64"}, "body is no valid base64"),
-        ({"body": "", "tagg": "T"}, "unknown field 'tagg'"),
+        ({"body": "", "tagg": "T"}, "unknown field 'tagg'; the fields are body, "),
         ({"body": "", "message_id": "a.1"}, "unknown field 'message_id'"),
         ({"body": "", "topic": "t", "position": 1}, "unknown field 'position', 'topic'"),
         ({"body": "", "tag": 5}, "tag must be a string"),

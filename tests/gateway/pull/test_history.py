@@ -124,6 +124,16 @@ def test_groups_say_where_they_are_with_it(http: httpx.Client, topic: str) -> No
     assert clients["consumers"][2]["expressions"] == ["a"]
 
 
+def test_when_a_message_expires_is_told_by_its_own_time_to_live_or_its_topics(http: httpx.Client, topic: str) -> None:
+    http.put(f"/v1/topics/{topic}", json={"queues": 1, "ttl_ms": 90_000}).raise_for_status()
+    own, of_topic, late = produce(
+        http, topic, {"body": "x", "ttl_ms": 1}, {"body": "y"}, {"body": "z", "delay_ms": 600_000}
+    )
+    assert history(http, own["message_id"])["expires_ms"] == own["store_time_ms"] + 1
+    assert history(http, of_topic["message_id"])["expires_ms"] == of_topic["store_time_ms"] + 90_000
+    assert history(http, late["message_id"])["expires_ms"] is None
+
+
 def test_who_sends_to_a_topic_is_listed(http: httpx.Client, topic: str) -> None:
     put_topic(http, topic)
     http.put(f"/v1/clients/{topic}-p", json={"topics": [topic], "language": "python"}).raise_for_status()

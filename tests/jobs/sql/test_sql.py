@@ -212,6 +212,15 @@ def test_labels_of_a_chart_do_not_overlap(client: ConnectClient, first: str, row
         assert not any(one.overlaps(other) for one, other in pairwise(boxes))
 
 
+def test_days_of_a_chart_have_their_own_month(client: ConnectClient) -> None:
+    figure = make_figure(
+        client.run("SELECT DATE_ADD(DATE '2026-10-01', CAST(id AS int)) AS day, id AS n FROM range(31)")
+    )
+    axis = figure.axes[0].xaxis
+    assert [each.get_text() for each in axis.get_ticklabels()][:2] == ["Oct 01", "Oct 05"]
+    assert axis.get_major_formatter().get_offset() == "2026"
+
+
 def test_a_chart_in_text_has_the_labels_and_numbers(client: ConnectClient) -> None:
     found = dict(
         rows_of_bars(client.run("SELECT topic, n, m FROM VALUES ('a', 1, 1.5BD), ('b', NULL, 2BD) t(topic, n, m)"))
@@ -240,6 +249,9 @@ def test_what_can_not_be_drawn_is_said(client: ConnectClient, tmp_path: Path) ->
         draw_chart(client.run("SELECT 'a' AS a, 'b' AS b"), tmp_path / "chart.png")
     with pytest.raises(InvalidOption, match="more than 200 rows"):
         draw_chart(client.run("SELECT CAST(id AS string) AS s, id FROM range(201)"), tmp_path / "chart.png")
+    for draw in (make_figure, lambda result: list(rows_of_bars(result))):
+        with pytest.raises(InvalidOption, match="no rows"):
+            draw(client.run("SELECT 'a' AS a, 1 AS n LIMIT 0"))
     with pytest.raises(InvalidOption, match=r"chart\.doc"):
         check_chart_file(tmp_path / "chart.doc")
     assert list(tmp_path.iterdir()) == []
