@@ -8,7 +8,8 @@ another field of its oneof replaces isn't looked at; an entry of a map may have 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Set
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -82,8 +83,12 @@ def _message(message: ProtoMessage) -> ReadMessage:
     known = {each.number: each.name for each in fields}
     zeros: Row = {each.name: None if each.has_presence or each.is_required else _zero(each) for each in fields}
     fresh = [(each.name, dict if each.kind == "map" else list) for each in fields if _has_many(each)]
-    steps = {tag: step for each in fields for tag, step in _named_steps(each, _others(each, fields))}
+    shared = {
+        oneof for oneof, count in Counter(each.oneof for each in fields).items() if oneof is not None and count > 1
+    }
+    steps = {tag: step for each in fields for tag, step in _named_steps(each, shared)}
     finishes = [finish for each in fields if (finish := _finish(each)) is not None]
+    finishes += [_forgetting(_last_of(oneof)) for oneof in shared]
     required = [each.name for each in fields if each.is_required]
 
     def read(data: bytes, at: int, end: int, room: _Room) -> Row:
@@ -112,16 +117,17 @@ def _has_many(field: ProtoField) -> bool:
     return field.is_repeated or field.kind == "map"
 
 
-def _others(field: ProtoField, fields: tuple[ProtoField, ...]) -> tuple[str, ...]:
-    """Of the same oneof."""
-    if field.oneof is None:
-        return ()
-    return tuple(each.name for each in fields if each.oneof == field.oneof and each is not field)
-
-
-def _named_steps(field: ProtoField, others: tuple[str, ...]) -> Iterator[tuple[int, Step]]:
+def _named_steps(field: ProtoField, shared: Set[int]) -> Iterator[tuple[int, Step]]:
+    """`shared`: the oneofs that have several fields."""
     for tag, step in _steps(field):
-        yield tag, _named(_excluding(step, others) if others else step, field.name)
+        if field.oneof is not None and field.oneof in shared:
+            step = _excluding(step, field.name, _last_of(field.oneof))
+        yield tag, _named(step, field.name)
+
+
+def _last_of(oneof: int) -> str:
+    """Where a row has the field of the oneof that came last, while it is read: no field can have this name."""
+    return f"\n{oneof}"
 
 
 def _unknown(known: dict[int, str], data: bytes, tag: int, at: int, end: int) -> int:
@@ -140,15 +146,25 @@ def _named(step: Step, name: str) -> Step:
     return named
 
 
-def _excluding(step: Step, others: tuple[str, ...]) -> Step:
-    """Of a oneof, of which the last counts."""
+def _excluding(step: Step, name: str, last: str) -> Step:
+    """Of a oneof, of which the last counts. Only the one before it is cleared, as a oneof may have many fields."""
 
     def excluding(row: Row, data: bytes, at: int, end: int, room: _Room) -> int:
-        for other in others:
-            row[other] = None
+        before = row.get(last)
+        if before != name:
+            if before is not None:
+                row[before] = None
+            row[last] = name
         return step(row, data, at, end, room)
 
     return excluding
+
+
+def _forgetting(last: str) -> Finish:
+    def finish(row: Row, room: _Room) -> None:
+        row.pop(last, None)
+
+    return finish
 
 
 def _steps(field: ProtoField) -> list[tuple[int, Step]]:

@@ -63,6 +63,7 @@ _COLUMNS = {
 WIDER = {"int32": "int64", "sint32": "sint64", "uint32": "uint64"}
 """What also reads what is written as that."""
 _WELL_KNOWN = {".google.protobuf.Timestamp": "timestamp", ".google.protobuf.Duration": "duration"}
+_MAP_KEYS = frozenset(SCALARS.values()) - {"double", "float", "bytes"}
 _WITH_PARTS = ("message", "wrapper", "timestamp", "duration")
 _WRAPPERS = {
     f".google.protobuf.{each}Value"
@@ -199,6 +200,8 @@ class _Types:
             raise _wrong(here, "its number isn't one of Protobuf's")
         if said.text(7):
             self._left_out.append(f"the default of {here[1:]}")
+        if label == _REPEATED and said.number(9) is not None:
+            raise _wrong(here, "a field of a oneof can't be repeated")
         is_optional = label != _REPEATED and (syntax == "proto2" or said.number(9) is not None)
         base = ProtoField(
             number, name, "", ColumnType(STRING),
@@ -235,6 +238,8 @@ class _Types:
         if [each.number for each in entry.fields] != [1, 2]:
             return self._without(path)  # its value can't be a column
         key, value = entry.fields
+        if not base.is_repeated or key.kind not in _MAP_KEYS or any(map(_is_more, entry.fields)):
+            raise _wrong(path, "its entries aren't those of a map")
         if value.kind not in _WITH_PARTS:  # absent it is zero, in proto2 too
             value = value._replace(has_presence=False)
         entry = entry._replace(fields=(key._replace(has_presence=False), value))
@@ -252,6 +257,11 @@ class _Types:
                 names.setdefault(each.number(2) or 0, each.text(1))
             self._symbols_of[full] = names
         return self._symbols_of[full]
+
+
+def _is_more(field: ProtoField) -> bool:
+    """Than a field of a map's entry can be."""
+    return field.is_repeated or field.is_required or field.oneof is not None
 
 
 def _column_of(field: ProtoField) -> ColumnType:

@@ -1,0 +1,79 @@
+"""Descriptor sets that no compiler of Protobuf makes: they are refused, so that no body meets them."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lakemq.model.errors import InvalidRequest
+from lakemq.model.protobuf_schema import parse_protobuf_schema
+from lakemq.model.schema import Decode, SchemaVersion, compact, make_decoder
+from tests.model.protobuf_files import files_of, schema_of
+
+Change = Callable[[Any, Any, Any], object]
+"""Of the field that is a map, and of its entry's key and value."""
+
+
+def _decoder(files: Any) -> Decode:
+    return make_decoder((SchemaVersion(1, "protobuf", compact(schema_of(files)), 0),))
+
+
+def _is_a_message(field: Any, type_name: str) -> None:
+    field.type, field.type_name = 11, type_name
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda field, key, value: _is_a_message(key, ".t.L"),
+        lambda field, key, value: _is_a_message(key, ".google.protobuf.Timestamp"),
+        lambda field, key, value: setattr(key, "type", 1),
+        lambda field, key, value: setattr(key, "type", 12),
+        lambda field, key, value: setattr(key, "label", 2),
+        lambda field, key, value: setattr(key, "label", 3),
+        lambda field, key, value: setattr(value, "label", 3),
+        lambda field, key, value: setattr(value, "oneof_index", 0),
+        lambda field, key, value: setattr(field, "label", 1),
+    ],
+)
+def test_a_map_s_entries_are_a_key_and_a_value(change: Change) -> None:
+    files = files_of(M={"a": "1 int32", "m": "2 map<string,int32>"}, L={"x": "1 int32"})
+    message = files.file[-1].message_type[0]
+    parse_protobuf_schema(schema_of(files))
+    change(message.field[1], *message.nested_type[0].field)
+    with pytest.raises(InvalidRequest, match="the schema at m: its entries aren't those of a map"):
+        parse_protobuf_schema(schema_of(files))
+
+
+@pytest.mark.parametrize("type", ["repeated int32", "map<string,int32>"])
+def test_a_field_of_a_oneof_is_not_repeated(type: str) -> None:
+    files = files_of(M={"a": "1 oneof:w int32", "b": f"2 {type}"})
+    files.file[-1].message_type[0].field[1].oneof_index = 0
+    with pytest.raises(InvalidRequest, match="the schema at b: a field of a oneof can't be repeated"):
+        parse_protobuf_schema(schema_of(files))
+
+
+def test_the_last_of_a_oneof_counts_however_they_alternate() -> None:
+    fields = {"a": "1 oneof:w int32", "b": "2 oneof:w int32", "c": "3 oneof:w int32", "d": "4 oneof:v int32"}
+    decode = _decoder(files_of(M=fields))
+    a, b, c, d = (bytes([number << 3, number]) for number in range(1, 5))
+    nothing = dict.fromkeys("abcd")
+    assert decode(a + b + a + d + c + b, 0) == {**nothing, "b": 2, "d": 4}
+    assert decode(a + a, 0) == {**nothing, "a": 1}
+    assert decode(b"", 0) == nothing
+
+
+def test_a_oneof_of_many_fields_costs_each_field_no_more_than_one_of_two() -> None:
+    """What a field knew of all others took N * N references, and as many steps for a body as for N of them."""
+    files = files_of(M={f"x{at}": f"{at} oneof:w bool" for at in range(1, 991)})
+    tracemalloc.start()
+    try:
+        decode = _decoder(files)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 3_000_000
+    assert decode(b"\x08\x01\x10\x01", 0) == {**{f"x{at}": None for at in range(1, 991)}, "x2": True}
