@@ -72,10 +72,12 @@ _WRAPPERS = {
 
 
 class ProtoMessage(NamedTuple):
-    """A message. `columns`: a STRUCT of its fields."""
+    """A message. `columns`: a STRUCT of its fields. `left_out`: message or group, by the numbers of fields that are no
+    columns."""
 
     columns: ColumnType
     fields: tuple[ProtoField, ...]
+    left_out: Mapping[int, str] = MappingProxyType({})
 
 
 class ProtoField(NamedTuple):
@@ -187,7 +189,9 @@ class _Types:
         if len({each.number for each in fields}) != len(fields):
             raise _wrong(path, "two fields have the same number")
         columns = struct_of(*(ColumnField(each.name, _column_of(each), each.is_required) for each in fields))
-        return ProtoMessage(columns, fields)
+        others = [each for each, member in zip(said.fields, members, strict=True) if member is None]
+        left_out = {each.number(3) or 0: "message" if each.number(5) == _MESSAGE else "group" for each in others}
+        return ProtoMessage(columns, fields, left_out)
 
     def _field(self, said: Fields, syntax: str, path: str, above: tuple[str, ...]) -> ProtoField | None:
         """None: it can't be a column."""
@@ -288,6 +292,9 @@ def _unreadable(old: ProtoMessage, new: ProtoMessage, path: str) -> Iterator[str
         if field.is_required and (was is None or not was.is_required):
             yield f"{where} would be required"
         if was is None:
+            left_out = old.left_out.get(field.number)
+            if left_out == "group" or (left_out is not None and field.kind not in (*_WITH_PARTS, "map")):
+                yield f"{where}, field {field.number}, was a {left_out}, and would be {_shown(field)}"
             continue
         if field.kind not in (was.kind, WIDER.get(was.kind)) or field.is_repeated != was.is_repeated:
             yield f"{where}, field {field.number}, was {_shown(was)}, and would be {_shown(field)}"

@@ -1,4 +1,4 @@
-"""Descriptor sets that no compiler of Protobuf makes: they are refused, so that no body meets them."""
+"""Descriptor sets that no compiler of Protobuf makes, and fields that are no columns: no body stops a task by them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from lakemq.model.errors import InvalidRequest
+from lakemq.model.errors import IncompatibleSchema, InvalidRequest
 from lakemq.model.protobuf_schema import parse_protobuf_schema
-from lakemq.model.schema import Decode, SchemaVersion, compact, make_decoder
-from tests.model.protobuf_files import files_of, schema_of
+from lakemq.model.schema import NO_SCHEMAS, Decode, SchemaVersion, compact, make_decoder, next_version
+from tests.model.protobuf_files import Members, files_of, schema_of
 
 Change = Callable[[Any, Any, Any], object]
 """Of the field that is a map, and of its entry's key and value."""
@@ -77,3 +77,33 @@ def test_a_oneof_of_many_fields_costs_each_field_no_more_than_one_of_two() -> No
         tracemalloc.stop()
     assert kept < 3_000_000
     assert decode(b"\x08\x01\x10\x01", 0) == {**{f"x{at}": None for at in range(1, 991)}, "x2": True}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("group", "string", "y, field 2, was a group, and would be string"),
+        ("group", "L", "y, field 2, was a group, and would be message"),
+        ("M", "int32", "y, field 2, was a message, and would be int32"),
+        ("repeated M", "bytes", "y, field 2, was a message, and would be bytes"),
+        ("M", "L", None),
+        ("Empty", "map<string,int32>", None),
+        ("Empty", "google.protobuf.Timestamp", None),
+        ("group", "group", None),
+    ],
+)
+def test_a_field_that_was_left_out_keeps_its_type_too(old: str, new: str, why: str | None) -> None:
+    """Bodies of the old version have it, and none of them could be read."""
+
+    def text_of(type: str) -> str:
+        fields: Members = {"x": "1 int32", "y": f"2 {type}"}
+        return compact(schema_of(files_of("t", "proto2", M=fields, L={"x": "1 int32"}, Empty={})))
+
+    version, _ = next_version(NO_SCHEMAS, "t", "protobuf", text_of(old), 0, None)
+    schemas = NO_SCHEMAS.changed(version._asdict())
+    if why is None:
+        next_version(schemas, "t", "protobuf", text_of(new), 0, None)
+        return
+    with pytest.raises(IncompatibleSchema) as error:
+        next_version(schemas, "t", "protobuf", text_of(new), 0, None)
+    assert why in error.value.detail
