@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from lakemq.model.fit import TOO_MANY, Misfit
 from lakemq.model.protobuf_schema import ProtoField, ProtoMessage
 from lakemq.model.protobuf_wire import BYTES, FIXED32, FIXED64, VARINT, signed, sized, skip, varint
-from lakemq.model.row_room import VALUES_MAX, room_of
+from lakemq.model.row_room import VALUE_BYTES, VALUES_MAX, room_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS_LEAST, _SECONDS_MOST = -62_135_596_800, 253_402_300_799
@@ -29,7 +29,8 @@ _HEADER_BYTES = 5
 
 
 class _Room:
-    """`values`: so many more elements of arrays and maps there may be, each counted with its columns."""
+    """`values`: so many more elements of arrays and maps there may be, each counted with its columns, and a long name
+    of an enum as several."""
 
     __slots__ = ("values",)
 
@@ -54,7 +55,7 @@ ReadMessage = Callable[[bytes, int, int, _Room], Row]
 
 def decoder_of_protobuf(message: ProtoMessage) -> Callable[[bytes], Row]:
     """Makes a row of a body, which may begin with the header of Confluent's wire format. Raises `Misfit`."""
-    read, width = _message(message), room_of(message.columns).width
+    read, width = _message(message), room_of(message.columns).width + _long_names(message.fields)
 
     def decode(body: bytes) -> Row:
         room = _Room(max(VALUES_MAX, len(body)) - width)
@@ -191,10 +192,10 @@ def _set(field: ProtoField, read: Scalar) -> Step:
 
 
 def _append(field: ProtoField, read: Scalar) -> Step:
-    name = field.name
+    name, width = field.name, 1 + _long_names((field,))
 
     def step(row: Row, data: bytes, at: int, end: int, room: _Room) -> int:
-        room.take(1)
+        room.take(width)
         value, at = read(data, at, end)
         row[name].append(value)
         return at
@@ -203,7 +204,7 @@ def _append(field: ProtoField, read: Scalar) -> Step:
 
 
 def _packed(field: ProtoField, read: Scalar) -> Step:
-    name = field.name
+    name, width = field.name, 1 + _long_names((field,))
 
     def step(row: Row, data: bytes, at: int, end: int, room: _Room) -> int:
         at, after = sized(data, at, end)
@@ -212,7 +213,7 @@ def _packed(field: ProtoField, read: Scalar) -> Step:
         while at < after:
             value, at = read(data, at, after)
             values.append(value)
-        room.take(len(values) - before)
+        room.take(width * (len(values) - before))
         return after
 
     return step
@@ -253,7 +254,7 @@ def _finish(field: ProtoField) -> Finish | None:
 
 
 def _messages(field: ProtoField) -> Step:
-    name, read, width = field.name, _whole(field), room_of(field.column).width
+    name, read, width = field.name, _whole(field), room_of(field.column).width + _long_names((field,))
 
     def step(row: Row, data: bytes, at: int, end: int, room: _Room) -> int:
         at, after = sized(data, at, end)
@@ -273,7 +274,7 @@ def _entries(field: ProtoField) -> Step:
     assert field.message is not None
     entry, name = field.message, field.name
     key, value = entry.fields
-    read, width = _message(entry), room_of(value.column).width
+    read, width = _message(entry), room_of(value.column).width + _long_names((value,))
     is_empty = _whole(value) if value.has_presence else None
 
     def step(row: Row, data: bytes, at: int, end: int, room: _Room) -> int:
@@ -287,6 +288,17 @@ def _entries(field: ProtoField) -> Step:
         return after
 
     return step
+
+
+def _long_names(fields: Iterable[ProtoField]) -> int:
+    """As how many more values the names of enums count that one element has, at most: such a name may be as long as
+    several of them."""
+    found = 0
+    for field in fields:
+        found += field.symbol_bytes // VALUE_BYTES
+        if field.message is not None and field.kind != "map":
+            found += _long_names(each for each in field.message.fields if not _has_many(each))
+    return found
 
 
 def _key_text(key: Any) -> str:

@@ -34,7 +34,7 @@ from lakemq.model.column_type import (
 )
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.fit import Misfit
-from lakemq.model.json_schema import DEPTH_MAX, NODES_MAX, check_names
+from lakemq.model.json_schema import DEPTH_MAX, NODES_MAX, SYMBOL_BYTES_MAX, check_names
 from lakemq.model.protobuf_wire import Fields
 
 MESSAGES_SHOWN = 20
@@ -83,7 +83,7 @@ class ProtoMessage(NamedTuple):
 class ProtoField(NamedTuple):
     """A field. `kind`: a scalar's name, or enum, message, map, timestamp, duration or wrapper. `column`: of one value.
     `has_presence`: it may be absent, which isn't zero. `oneof`: only one field of that number is there. `message`: of a
-    message or a wrapper; of a map its entry. `symbols`: an enum's names, by number."""
+    message or a wrapper; of a map its entry. `symbols`: an enum's names, by number; `symbol_bytes`: the longest's."""
 
     number: int
     name: str
@@ -95,6 +95,7 @@ class ProtoField(NamedTuple):
     oneof: int | None = None
     message: ProtoMessage | None = None
     symbols: Mapping[int, str] = MappingProxyType({})
+    symbol_bytes: int = 0
 
 
 def parse_protobuf_schema(document: Any) -> tuple[ProtoMessage, tuple[str, ...]]:
@@ -146,7 +147,7 @@ class _Types:
     def __init__(self, descriptor_set: bytes) -> None:
         self._messages: dict[str, _Declared] = {}
         self._enums: dict[str, Fields] = {}
-        self._symbols_of: dict[str, Mapping[int, str]] = {}
+        self._symbols_of: dict[str, tuple[Mapping[int, str], int]] = {}
         self._left_out: list[str] = []
         self._nodes = 0
         for file in Fields(descriptor_set).all(1):
@@ -216,7 +217,8 @@ class _Types:
         if type in SCALARS:
             return base._replace(kind=SCALARS[type], column=_COLUMNS[SCALARS[type]])
         if type == _ENUM:
-            return base._replace(kind="enum", symbols=self._symbols(said.text(6), here))
+            symbols, longest = self._symbols(said.text(6), here)
+            return base._replace(kind="enum", symbols=symbols, symbol_bytes=longest)
         if type != _MESSAGE:
             return self._without(here)
         return self._of_message(base, said.text(6), here, above)
@@ -252,14 +254,17 @@ class _Types:
     def _without(self, path: str) -> None:
         self._left_out.append(path[1:])
 
-    def _symbols(self, full: str, path: str) -> Mapping[int, str]:
+    def _symbols(self, full: str, path: str) -> tuple[Mapping[int, str], int]:
         if full not in self._enums:
             raise _wrong(path, f"descriptor_set has no enum {full[1:][:_SHOWN]!r}; was it made with imports?")
         if full not in self._symbols_of:  # once, however many fields are of it
             names: dict[int, str] = {}
             for each in self._enums[full].all(2):
                 names.setdefault(each.number(2) or 0, each.text(1))
-            self._symbols_of[full] = names
+            longest = max((len(each.encode()) for each in names.values()), default=0)
+            if longest > SYMBOL_BYTES_MAX:
+                raise _wrong(path, f"a name of its enum has more than {SYMBOL_BYTES_MAX} bytes")
+            self._symbols_of[full] = names, longest
         return self._symbols_of[full]
 
 

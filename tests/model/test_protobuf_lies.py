@@ -9,8 +9,19 @@ from typing import Any
 import pytest
 
 from lakemq.model.errors import IncompatibleSchema, InvalidRequest
+from lakemq.model.fit import Misfit
+from lakemq.model.json_schema import SYMBOL_BYTES_MAX
 from lakemq.model.protobuf_schema import parse_protobuf_schema
-from lakemq.model.schema import NO_SCHEMAS, Decode, SchemaVersion, compact, make_decoder, next_version
+from lakemq.model.row_room import VALUE_BYTES, VALUES_MAX
+from lakemq.model.schema import (
+    NO_SCHEMAS,
+    Decode,
+    SchemaVersion,
+    compact,
+    make_decoder,
+    next_version,
+    parse_schema,
+)
 from tests.model.protobuf_files import Members, files_of, schema_of
 
 Change = Callable[[Any, Any, Any], object]
@@ -107,3 +118,36 @@ def test_a_field_that_was_left_out_keeps_its_type_too(old: str, new: str, why: s
     with pytest.raises(IncompatibleSchema) as error:
         next_version(schemas, "t", "protobuf", text_of(new), 0, None)
     assert why in error.value.detail
+
+
+def test_the_names_of_an_enum_are_short() -> None:
+    """A body of 40 KB named one of 40 KB forty thousand times: a column of 1.6 GB."""
+    longest = "A" * SYMBOL_BYTES_MAX
+    parse_protobuf_schema(schema_of(files_of(M={"x": "1 S"}, S={longest: 0})))
+    with pytest.raises(InvalidRequest, match="the schema at x: a name of its enum has more than 128 bytes"):
+        parse_protobuf_schema(schema_of(files_of(M={"x": "1 S"}, S={"NEW": 0, longest + "A": 1})))
+    for symbol, fits in ((longest, True), (longest + "A", False)):
+        avro = compact({"type": "record", "name": "R", "fields": [
+            {"name": "x", "type": {"type": "enum", "name": "S", "symbols": [symbol]}}
+        ]})  # fmt: skip
+        if fits:
+            parse_schema("avro", avro)
+            continue
+        with pytest.raises(InvalidRequest, match="a symbol of its enum has more than 128 bytes"):
+            parse_schema("avro", avro)
+
+
+@pytest.mark.parametrize(
+    ("type", "entry"), [("repeated S", b"\x08\x00"), ("repeated W", b"\x0a\x00"), ("map<int32,S>", b"\x0a\x00")]
+)
+def test_a_long_name_of_an_enum_counts_as_several_values(type: str, entry: bytes) -> None:
+    symbol = "A" * SYMBOL_BYTES_MAX
+    decode = _decoder(files_of(M={"x": f"1 {type}"}, W={"s": "1 S", "v": "2 V"}, V={"s": "1 S"}, S={symbol: 0}))
+    assert decode(entry * 3, 0)["x"]
+    with pytest.raises(Misfit, match="more than 2000000 values"):
+        decode(entry * (VALUES_MAX // (SYMBOL_BYTES_MAX // VALUE_BYTES)), 0)
+    if type == "repeated S":
+        count = VALUES_MAX // (SYMBOL_BYTES_MAX // VALUE_BYTES)
+        size = bytes([count & 0x7F | 0x80, count >> 7 & 0x7F | 0x80, count >> 14])
+        with pytest.raises(Misfit, match="more than 2000000 values"):
+            decode(b"\x0a" + size + b"\0" * count, 0)
