@@ -28,7 +28,7 @@ from lakemq.model.column_type import (
     struct_of,
 )
 from lakemq.model.errors import InvalidRequest
-from lakemq.model.json_schema import DEPTH_MAX, NODES_MAX, check_names
+from lakemq.model.json_schema import DEPTH_MAX, NODES_MAX, SYMBOL_BYTES_MAX, check_names
 
 _SHOWN = 60
 PRIMITIVES = {
@@ -150,6 +150,8 @@ class _Walk:
         aliases = tuple(str(each).rpartition(".")[2] for each in _list(node, "aliases", path))
         if kind == "enum":
             symbols = tuple(str(each) for each in _list(node, "symbols", path))
+            if any(len(each.encode()) > SYMBOL_BYTES_MAX for each in symbols):
+                raise _wrong(path, f"a symbol of its enum has more than {SYMBOL_BYTES_MAX} bytes")
             default = node.get("default")
             found = AvroType(
                 "enum", ColumnType(STRING), name, aliases, symbols=symbols,

@@ -38,6 +38,8 @@ NODES_MAX = 1_000
 KEYS_MAX = 20_000
 """Of all parts together: a `$ref` is as long as what it stands for."""
 NAME_CHARACTERS_MAX = 128
+SYMBOL_BYTES_MAX = 128
+"""Of an enum, as text: a body names it in a byte or two, and each element of an array becomes all of it."""
 _REFS_MAX = 16
 _SHOWN = 60
 

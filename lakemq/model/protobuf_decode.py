@@ -8,7 +8,8 @@ another field of its oneof replaces isn't looked at; an entry of a map may have 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Set
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from lakemq.model.fit import TOO_MANY, Misfit
 from lakemq.model.protobuf_schema import ProtoField, ProtoMessage
 from lakemq.model.protobuf_wire import BYTES, FIXED32, FIXED64, VARINT, signed, sized, skip, varint
-from lakemq.model.row_room import VALUES_MAX, room_of
+from lakemq.model.row_room import VALUE_BYTES, VALUES_MAX, room_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS_LEAST, _SECONDS_MOST = -62_135_596_800, 253_402_300_799
@@ -28,7 +29,8 @@ _HEADER_BYTES = 5
 
 
 class _Room:
-    """`values`: so many more elements of arrays and maps there may be, each counted with its columns."""
+    """`values`: so many more elements of arrays and maps there may be, each counted with its columns, and a long name
+    of an enum as several."""
 
     __slots__ = ("values",)
 
@@ -53,7 +55,7 @@ ReadMessage = Callable[[bytes, int, int, _Room], Row]
 
 def decoder_of_protobuf(message: ProtoMessage) -> Callable[[bytes], Row]:
     """Makes a row of a body, which may begin with the header of Confluent's wire format. Raises `Misfit`."""
-    read, width = _message(message), room_of(message.columns).width
+    read, width = _message(message), room_of(message.columns).width + _long_names(message.fields)
 
     def decode(body: bytes) -> Row:
         room = _Room(max(VALUES_MAX, len(body)) - width)
@@ -82,8 +84,12 @@ def _message(message: ProtoMessage) -> ReadMessage:
     known = {each.number: each.name for each in fields}
     zeros: Row = {each.name: None if each.has_presence or each.is_required else _zero(each) for each in fields}
     fresh = [(each.name, dict if each.kind == "map" else list) for each in fields if _has_many(each)]
-    steps = {tag: step for each in fields for tag, step in _named_steps(each, _others(each, fields))}
+    shared = {
+        oneof for oneof, count in Counter(each.oneof for each in fields).items() if oneof is not None and count > 1
+    }
+    steps = {tag: step for each in fields for tag, step in _named_steps(each, shared)}
     finishes = [finish for each in fields if (finish := _finish(each)) is not None]
+    finishes += [_forgetting(_last_of(oneof)) for oneof in shared]
     required = [each.name for each in fields if each.is_required]
 
     def read(data: bytes, at: int, end: int, room: _Room) -> Row:
@@ -112,16 +118,17 @@ def _has_many(field: ProtoField) -> bool:
     return field.is_repeated or field.kind == "map"
 
 
-def _others(field: ProtoField, fields: tuple[ProtoField, ...]) -> tuple[str, ...]:
-    """Of the same oneof."""
-    if field.oneof is None:
-        return ()
-    return tuple(each.name for each in fields if each.oneof == field.oneof and each is not field)
-
-
-def _named_steps(field: ProtoField, others: tuple[str, ...]) -> Iterator[tuple[int, Step]]:
+def _named_steps(field: ProtoField, shared: Set[int]) -> Iterator[tuple[int, Step]]:
+    """`shared`: the oneofs that have several fields."""
     for tag, step in _steps(field):
-        yield tag, _named(_excluding(step, others) if others else step, field.name)
+        if field.oneof is not None and field.oneof in shared:
+            step = _excluding(step, field.name, _last_of(field.oneof))
+        yield tag, _named(step, field.name)
+
+
+def _last_of(oneof: int) -> str:
+    """Where a row has the field of the oneof that came last, while it is read: no field can have this name."""
+    return f"\n{oneof}"
 
 
 def _unknown(known: dict[int, str], data: bytes, tag: int, at: int, end: int) -> int:
@@ -140,15 +147,25 @@ def _named(step: Step, name: str) -> Step:
     return named
 
 
-def _excluding(step: Step, others: tuple[str, ...]) -> Step:
-    """Of a oneof, of which the last counts."""
+def _excluding(step: Step, name: str, last: str) -> Step:
+    """Of a oneof, of which the last counts. Only the one before it is cleared, as a oneof may have many fields."""
 
     def excluding(row: Row, data: bytes, at: int, end: int, room: _Room) -> int:
-        for other in others:
-            row[other] = None
+        before = row.get(last)
+        if before != name:
+            if before is not None:
+                row[before] = None
+            row[last] = name
         return step(row, data, at, end, room)
 
     return excluding
+
+
+def _forgetting(last: str) -> Finish:
+    def finish(row: Row, room: _Room) -> None:
+        row.pop(last, None)
+
+    return finish
 
 
 def _steps(field: ProtoField) -> list[tuple[int, Step]]:
@@ -175,10 +192,10 @@ def _set(field: ProtoField, read: Scalar) -> Step:
 
 
 def _append(field: ProtoField, read: Scalar) -> Step:
-    name = field.name
+    name, width = field.name, 1 + _long_names((field,))
 
     def step(row: Row, data: bytes, at: int, end: int, room: _Room) -> int:
-        room.take(1)
+        room.take(width)
         value, at = read(data, at, end)
         row[name].append(value)
         return at
@@ -187,7 +204,7 @@ def _append(field: ProtoField, read: Scalar) -> Step:
 
 
 def _packed(field: ProtoField, read: Scalar) -> Step:
-    name = field.name
+    name, width = field.name, 1 + _long_names((field,))
 
     def step(row: Row, data: bytes, at: int, end: int, room: _Room) -> int:
         at, after = sized(data, at, end)
@@ -196,7 +213,7 @@ def _packed(field: ProtoField, read: Scalar) -> Step:
         while at < after:
             value, at = read(data, at, after)
             values.append(value)
-        room.take(len(values) - before)
+        room.take(width * (len(values) - before))
         return after
 
     return step
@@ -237,7 +254,7 @@ def _finish(field: ProtoField) -> Finish | None:
 
 
 def _messages(field: ProtoField) -> Step:
-    name, read, width = field.name, _whole(field), room_of(field.column).width
+    name, read, width = field.name, _whole(field), room_of(field.column).width + _long_names((field,))
 
     def step(row: Row, data: bytes, at: int, end: int, room: _Room) -> int:
         at, after = sized(data, at, end)
@@ -257,7 +274,7 @@ def _entries(field: ProtoField) -> Step:
     assert field.message is not None
     entry, name = field.message, field.name
     key, value = entry.fields
-    read, width = _message(entry), room_of(value.column).width
+    read, width = _message(entry), room_of(value.column).width + _long_names((value,))
     is_empty = _whole(value) if value.has_presence else None
 
     def step(row: Row, data: bytes, at: int, end: int, room: _Room) -> int:
@@ -271,6 +288,17 @@ def _entries(field: ProtoField) -> Step:
         return after
 
     return step
+
+
+def _long_names(fields: Iterable[ProtoField]) -> int:
+    """As how many more values the names of enums count that one element has, at most: such a name may be as long as
+    several of them."""
+    found = 0
+    for field in fields:
+        found += field.symbol_bytes // VALUE_BYTES
+        if field.message is not None and field.kind != "map":
+            found += _long_names(each for each in field.message.fields if not _has_many(each))
+    return found
 
 
 def _key_text(key: Any) -> str:

@@ -34,7 +34,7 @@ from lakemq.model.column_type import (
 )
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.fit import Misfit
-from lakemq.model.json_schema import DEPTH_MAX, NODES_MAX, check_names
+from lakemq.model.json_schema import DEPTH_MAX, NODES_MAX, SYMBOL_BYTES_MAX, check_names
 from lakemq.model.protobuf_wire import Fields
 
 MESSAGES_SHOWN = 20
@@ -63,6 +63,7 @@ _COLUMNS = {
 WIDER = {"int32": "int64", "sint32": "sint64", "uint32": "uint64"}
 """What also reads what is written as that."""
 _WELL_KNOWN = {".google.protobuf.Timestamp": "timestamp", ".google.protobuf.Duration": "duration"}
+_MAP_KEYS = frozenset(SCALARS.values()) - {"double", "float", "bytes"}
 _WITH_PARTS = ("message", "wrapper", "timestamp", "duration")
 _WRAPPERS = {
     f".google.protobuf.{each}Value"
@@ -71,16 +72,18 @@ _WRAPPERS = {
 
 
 class ProtoMessage(NamedTuple):
-    """A message. `columns`: a STRUCT of its fields."""
+    """A message. `columns`: a STRUCT of its fields. `left_out`: message or group, by the numbers of fields that are no
+    columns."""
 
     columns: ColumnType
     fields: tuple[ProtoField, ...]
+    left_out: Mapping[int, str] = MappingProxyType({})
 
 
 class ProtoField(NamedTuple):
     """A field. `kind`: a scalar's name, or enum, message, map, timestamp, duration or wrapper. `column`: of one value.
     `has_presence`: it may be absent, which isn't zero. `oneof`: only one field of that number is there. `message`: of a
-    message or a wrapper; of a map its entry. `symbols`: an enum's names, by number."""
+    message or a wrapper; of a map its entry. `symbols`: an enum's names, by number; `symbol_bytes`: the longest's."""
 
     number: int
     name: str
@@ -92,6 +95,7 @@ class ProtoField(NamedTuple):
     oneof: int | None = None
     message: ProtoMessage | None = None
     symbols: Mapping[int, str] = MappingProxyType({})
+    symbol_bytes: int = 0
 
 
 def parse_protobuf_schema(document: Any) -> tuple[ProtoMessage, tuple[str, ...]]:
@@ -143,7 +147,7 @@ class _Types:
     def __init__(self, descriptor_set: bytes) -> None:
         self._messages: dict[str, _Declared] = {}
         self._enums: dict[str, Fields] = {}
-        self._symbols_of: dict[str, Mapping[int, str]] = {}
+        self._symbols_of: dict[str, tuple[Mapping[int, str], int]] = {}
         self._left_out: list[str] = []
         self._nodes = 0
         for file in Fields(descriptor_set).all(1):
@@ -186,7 +190,9 @@ class _Types:
         if len({each.number for each in fields}) != len(fields):
             raise _wrong(path, "two fields have the same number")
         columns = struct_of(*(ColumnField(each.name, _column_of(each), each.is_required) for each in fields))
-        return ProtoMessage(columns, fields)
+        others = [each for each, member in zip(said.fields, members, strict=True) if member is None]
+        left_out = {each.number(3) or 0: "message" if each.number(5) == _MESSAGE else "group" for each in others}
+        return ProtoMessage(columns, fields, left_out)
 
     def _field(self, said: Fields, syntax: str, path: str, above: tuple[str, ...]) -> ProtoField | None:
         """None: it can't be a column."""
@@ -199,6 +205,8 @@ class _Types:
             raise _wrong(here, "its number isn't one of Protobuf's")
         if said.text(7):
             self._left_out.append(f"the default of {here[1:]}")
+        if label == _REPEATED and said.number(9) is not None:
+            raise _wrong(here, "a field of a oneof can't be repeated")
         is_optional = label != _REPEATED and (syntax == "proto2" or said.number(9) is not None)
         base = ProtoField(
             number, name, "", ColumnType(STRING),
@@ -209,7 +217,8 @@ class _Types:
         if type in SCALARS:
             return base._replace(kind=SCALARS[type], column=_COLUMNS[SCALARS[type]])
         if type == _ENUM:
-            return base._replace(kind="enum", symbols=self._symbols(said.text(6), here))
+            symbols, longest = self._symbols(said.text(6), here)
+            return base._replace(kind="enum", symbols=symbols, symbol_bytes=longest)
         if type != _MESSAGE:
             return self._without(here)
         return self._of_message(base, said.text(6), here, above)
@@ -235,6 +244,8 @@ class _Types:
         if [each.number for each in entry.fields] != [1, 2]:
             return self._without(path)  # its value can't be a column
         key, value = entry.fields
+        if not base.is_repeated or key.kind not in _MAP_KEYS or any(map(_is_more, entry.fields)):
+            raise _wrong(path, "its entries aren't those of a map")
         if value.kind not in _WITH_PARTS:  # absent it is zero, in proto2 too
             value = value._replace(has_presence=False)
         entry = entry._replace(fields=(key._replace(has_presence=False), value))
@@ -243,15 +254,23 @@ class _Types:
     def _without(self, path: str) -> None:
         self._left_out.append(path[1:])
 
-    def _symbols(self, full: str, path: str) -> Mapping[int, str]:
+    def _symbols(self, full: str, path: str) -> tuple[Mapping[int, str], int]:
         if full not in self._enums:
             raise _wrong(path, f"descriptor_set has no enum {full[1:][:_SHOWN]!r}; was it made with imports?")
         if full not in self._symbols_of:  # once, however many fields are of it
             names: dict[int, str] = {}
             for each in self._enums[full].all(2):
                 names.setdefault(each.number(2) or 0, each.text(1))
-            self._symbols_of[full] = names
+            longest = max((len(each.encode()) for each in names.values()), default=0)
+            if longest > SYMBOL_BYTES_MAX:
+                raise _wrong(path, f"a name of its enum has more than {SYMBOL_BYTES_MAX} bytes")
+            self._symbols_of[full] = names, longest
         return self._symbols_of[full]
+
+
+def _is_more(field: ProtoField) -> bool:
+    """Than a field of a map's entry can be."""
+    return field.is_repeated or field.is_required or field.oneof is not None
 
 
 def _column_of(field: ProtoField) -> ColumnType:
@@ -278,6 +297,9 @@ def _unreadable(old: ProtoMessage, new: ProtoMessage, path: str) -> Iterator[str
         if field.is_required and (was is None or not was.is_required):
             yield f"{where} would be required"
         if was is None:
+            left_out = old.left_out.get(field.number)
+            if left_out == "group" or (left_out is not None and field.kind not in (*_WITH_PARTS, "map")):
+                yield f"{where}, field {field.number}, was a {left_out}, and would be {_shown(field)}"
             continue
         if field.kind not in (was.kind, WIDER.get(was.kind)) or field.is_repeated != was.is_repeated:
             yield f"{where}, field {field.number}, was {_shown(was)}, and would be {_shown(field)}"

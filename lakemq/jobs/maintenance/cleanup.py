@@ -13,14 +13,15 @@ from lakemq.jobs.maintenance.runs import forget_runs
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.objects.path import beside
 from lakemq.storage.disk.clock import SystemClock
-from lakemq.storage.lake.delta_log import drop_old_sums
+from lakemq.storage.lake.delta_log import drop_old_sums, half_written
 
 _DAY_MS = 86_400_000
 
 
 def clean_up(work: Work) -> Outcome:
-    """Removes checkpoints that no query has written for a day, results that nobody fetched for a
-    day, and the rows of runs past `runs_retention_ms`. Has each table's log let go of its past."""
+    """Removes checkpoints that no query has written for a day, results that nobody fetched for a day, entries of
+    tables' logs that a crash left half written, and the rows of runs past `runs_retention_ms`. Has each table's log let
+    go of its past."""
     work.check_clock()
     now_ms = SystemClock().now_ms()
     checkpoints = [folder for folder in (beside(work.lake) / CHECKPOINTS).glob("*/*") if folder.is_dir()]
@@ -31,6 +32,7 @@ def clean_up(work: Work) -> Outcome:
             shutil.rmtree(folder, ignore_errors=True)
             removed += 1
     files = [*(beside(work.lake) / FOLDER / "results").glob("*"), *(beside(work.lake) / FOLDER).rglob("*.tmp")]
+    files += [each for path in work.paths() for each in half_written(path)]
     left = _remove_older(files, now_ms - _DAY_MS)
     runs = forget_runs(work.lake, now_ms - work.options.runs_retention_ms)
     return Outcome({"checkpoints": removed, "files": left, "runs": runs, "log_files": _clean_logs(work)})

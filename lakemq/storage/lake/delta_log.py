@@ -117,6 +117,13 @@ def drop_old_sums(table: Path, keep: int = SUMS_KEPT) -> int:
     return len(old)
 
 
+def half_written(table: Path) -> list[Path]:
+    """Files that stand beside an entry or a checkpoint while it is written, with their checksums. One that is old is
+    left of a crash: no reader looks at it, and Delta never removes it."""
+    there = (table / FOLDER).iterdir()
+    return [each for each in there if each.name.startswith(".") and each.name.endswith((".tmp", ".tmp.crc"))]
+
+
 def last_checkpoint(table: Path) -> Path | None:
     """The checkpoint that the log names as its last; None: it names none that is there."""
     try:

@@ -101,3 +101,19 @@ def test_the_log_of_a_table_of_an_earlier_version_is_kept_as_long_as_a_new_ones(
     version = DeltaTable(str(path)).version()
     TRANSACTIONS.create(spark, tmp_path)
     assert DeltaTable(str(path)).version() == version
+
+
+def test_what_a_crash_left_half_written_in_a_log_goes_after_a_day(spark: SparkSession, tmp_path: Path) -> None:
+    put_tables(spark, tmp_path)
+    log = TRANSACTIONS.path(tmp_path) / "_delta_log"
+    before = {each.name for each in log.iterdir()}
+    day_ago_s = SystemClock().now_ms() / 1000 - 25 * HOUR_S
+    for name, is_old in (("old", True), ("new", False)):
+        for path in (log / f".{9:020}.json.{name}.tmp", log / f"..{9:020}.json.{name}.tmp.crc"):
+            path.write_text("half")
+            if is_old:
+                os.utime(path, (day_ago_s, day_ago_s))
+    done = clean_up(Work(spark, Settings(lake=Lake(dir=tmp_path)), "", driver=Driver(spark, Lake(dir=tmp_path))))
+    assert done.detail["files"] == 2
+    after = {each.name for each in log.iterdir()}
+    assert after - before == {f".{9:020}.json.new.tmp", f"..{9:020}.json.new.tmp.crc"}
