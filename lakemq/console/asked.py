@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lakemq.client.sql_request import check_sql_address
@@ -12,7 +12,7 @@ from lakemq.client.transport import Answer, Transport
 from lakemq.contract import client_routes, routes
 from lakemq.contract.route import Target
 from lakemq.contract.sql_routes import CATALOG, OWN_ACCESS, STATEMENT
-from lakemq.model.access import Action, Kind, Need, Resource, User, need_of_topic, parse_policy, parse_user
+from lakemq.model.access import Action, Decision, Kind, Need, Resource, User, need_of_topic, parse_policy, parse_user
 from lakemq.model.errors import InvalidRequest, NotLeader
 from lakemq.model.names import may_follow
 from lakemq.wire.credentials import Credentials
@@ -37,6 +37,34 @@ class Who(NamedTuple):
     def may(self, action: Action, resource: Resource) -> bool:
         """Whether a page offers it."""
         return self.user is None or self.user.may(Need((action,), resource), None)
+
+    def might(self, action: Action, resource: Resource) -> bool:
+        """Whether the broker may allow it: policies with `sources` are for the broker to decide."""
+        return self.may(action, resource) or (
+            self.user is not None and any(each.sources for each in self.user.policies)
+        )
+
+    def may_some(self, action: Action, kind: Kind) -> bool:
+        """Whether a policy allows it on any resource of that kind."""
+        return self.may(action, Resource(kind)) or any(
+            each.decision is Decision.ALLOW and action in each.actions and each.pattern[0] == kind
+            for each in (() if self.user is None else self.user.policies)
+        )
+
+    def named(self, actions: Sequence[Action], kind: Kind) -> tuple[list[str], list[str]]:
+        """The names, and the beginnings of names, of that kind that this user's policies spell out for one of the
+        actions. Names that another policy denies are left out."""
+        names: set[str] = set()
+        beginnings: set[str] = set()
+        for policy in () if self.user is None else self.user.policies:
+            called, name, is_prefix = policy.pattern
+            if called != kind or policy.decision is not Decision.ALLOW or policy.actions.isdisjoint(actions):
+                continue
+            if is_prefix:
+                beginnings.add(name)
+            elif any(self.might(each, Resource(kind, name)) for each in actions):
+                names.add(name)
+        return sorted(names), sorted(beginnings - {""})
 
     def may_on_topic(self, action: Action, topic: str) -> bool:
         """So of a topic, whose retries and dead letters are its group's."""

@@ -11,6 +11,7 @@ from lakemq.console.rendering import segment
 from lakemq.console.sought import LAKE_MS_MAX, Sought, request_of, rows_of
 from lakemq.console.visit import Visit
 from lakemq.contract import find_routes, routes, waiting_routes
+from lakemq.model.access import Action, Kind
 from lakemq.model.errors import InvalidRequest, LakemqError
 
 PAGE_ROWS = 50
@@ -38,7 +39,7 @@ class Found(NamedTuple):
 
 async def search(visit: Visit) -> Response:
     """The form, and what it finds."""
-    await visit.who()
+    who = await visit.who()
     if message_id := visit.field("id"):
         return RedirectResponse(f"/messages/{segment(message_id)}", 303)
     values = {name: visit.field(name) for name in ("topic", *_CRITERIA, "since", "until")}
@@ -51,7 +52,9 @@ async def search(visit: Visit) -> Response:
                 raise
             problem, status = error.detail, 400
     fields = {name: value for name, value in values.items() if value}
-    return visit.page("find.html", status, values=values, fields=fields, found=found, problem=problem)
+    may_send = who.may_some(Action.PUB, Kind.TOPIC)
+    shown_now = {"values": values, "fields": fields, "found": found, "problem": problem, "may_send": may_send}
+    return visit.page("find.html", status, **shown_now)
 
 
 _CRITERIA = ("key", "tag", "property", "text", "where")
