@@ -79,3 +79,20 @@ def test_what_a_user_may_not_do_is_not_offered(visitor: Visitor, guarded: Guarde
     assert "Send a message" in visitor.get("/messages")
     assert "Query it" in visitor.get(f"/topics/{name}")
     assert "from the lake" in visitor.get(f"/groups/g-{name}")
+
+
+def test_a_key_is_searched_in_the_topics_that_a_user_may_read(visitor: Visitor, guarded: Guarded, name: str) -> None:
+    reader(visitor, guarded, name)
+    other = f"other-{name}"
+    guarded.http.put(f"/v1/topics/{other}", json={"queues": 1}).raise_for_status()
+    message = {"messages": [{"body": f"body of {other}", "keys": [f"key-{name}"]}]}
+    guarded.http.post(f"/v1/topics/{other}/messages", json=message).raise_for_status()
+    page = visitor.get("/messages", key=f"key-{name}")
+    assert (f"body of {name}" in page, other in page) == (True, False)
+    add_policies(visitor, guarded, name, {"resource": "Topic:*", "actions": ["List"]})
+    page = visitor.get("/messages", key=f"key-{name}")
+    assert (f"body of {name}" in page, other in page) == (True, False)
+    assert "not searched: you may not read them." in page
+    visitor.sign_in(guarded.admin)
+    page = visitor.get("/messages", key=f"key-{name}")
+    assert (f"body of {name}" in page, f"body of {other}" in page) == (True, True)
