@@ -13,7 +13,7 @@ from lakemq.contract import client_routes, routes
 from lakemq.contract.route import Target
 from lakemq.contract.sql_routes import CATALOG, OWN_ACCESS, STATEMENT
 from lakemq.model.access import Action, Decision, Kind, Need, Resource, User, need_of_topic, parse_policy, parse_user
-from lakemq.model.errors import InvalidRequest, NotLeader
+from lakemq.model.errors import Forbidden, InvalidRequest, NotLeader
 from lakemq.model.names import may_follow
 from lakemq.wire.credentials import Credentials
 
@@ -43,6 +43,12 @@ class Who(NamedTuple):
         return self.may(action, resource) or (
             self.user is not None and any(each.sources for each in self.user.policies)
         )
+
+    @property
+    def may_see_cluster(self) -> bool:
+        """Whether the broker may tell this user its metrics, its jobs and when what waits is due."""
+        cluster = Resource(Kind.CLUSTER)
+        return self.might(Action.LIST, cluster) or self.might(Action.GET, cluster)
 
     def may_some(self, action: Action, kind: Kind) -> bool:
         """Whether a policy allows it on any resource of that kind."""
@@ -143,7 +149,10 @@ class Broker:
         return await self.of_jobs(CATALOG.at(), CHANGE_S)
 
     async def sql(self, content: bytes, timeout_s: float) -> Answer:
-        """What the jobs answer to a statement. They end it where this is cancelled."""
+        """What the jobs answer to a statement. They end it where this is cancelled. Raises `Forbidden` without asking
+        them where no policy allows SQL: they would warn of each page of such a user."""
+        if not (await self.who()).may_some(Action.SQL, Kind.LAKE):
+            raise Forbidden("you may not use SQL: it takes Sql on Lake:*, or on each table")
         return await (await self._at_jobs()).request(STATEMENT.at(), body=content, timeout_s=timeout_s)
 
     async def _at_jobs(self) -> Transport:

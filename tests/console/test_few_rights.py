@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.console.visitor import Guarded, Visitor, token_of, went_to
+from tests.gateway.routing.asking import wait_until
 
 
 @pytest.fixture
@@ -96,3 +97,32 @@ def test_a_key_is_searched_in_the_topics_that_a_user_may_read(visitor: Visitor, 
     visitor.sign_in(guarded.admin)
     page = visitor.get("/messages", key=f"key-{name}")
     assert (f"body of {name}" in page, f"body of {other}" in page) == (True, True)
+
+
+def test_the_console_asks_for_nothing_that_a_user_may_not_see(visitor: Visitor, guarded: Guarded, name: str) -> None:
+    reader(visitor, guarded, name)
+    (stored,) = guarded.http.get(f"/v1/topics/{name}/queues/0/messages", params={"offset": 0}).json()["messages"]
+    message, group = f"/messages/{stored['message_id']}", f"/groups/g-{name}"
+    pages = ("/", "/topics", "/messages", "/groups", "/waiting", "/jobs", "/sql", "/people")
+    for path in (*pages, f"/topics/{name}", f"/topics/{name}/messages", message, group, f"{group}/dead-letters"):
+        visitor.get(path)
+    visitor.get(group, lag="1h")
+    for query in ({"key": "k"}, {"tag": "t", "topic": name}):
+        visitor.get("/messages", **query)
+    visitor.get("/topics/secret", 403)  # this one is to be in the audit, and comes after all others
+    wait_until(lambda: refused(guarded, name))
+    assert [each["what"] for each in map(json.loads, refused(guarded, name))] == ["GET /v1/topics/secret"]
+
+
+def test_from_where_clients_are_is_shown_to_those_who_may_know(visitor: Visitor, guarded: Guarded, name: str) -> None:
+    reader(visitor, guarded, name)
+    beat = {"subscriptions": [{"topic": name, "expression": "*"}]}
+    guarded.http.post(f"/v1/groups/g-{name}/members/m-1/heartbeat", json=beat).raise_for_status()
+    producer = {"topics": [name], "language": "curl"}
+    guarded.http.put("/v1/clients/p-1", json=producer).raise_for_status()
+    for path, client in ((f"/groups/g-{name}", "m-1"), (f"/topics/{name}", "p-1")):
+        page = visitor.get(path)
+        assert (client in page, "<th>From</th>" in page) == (True, False)
+    visitor.sign_in(guarded.admin)
+    for path in (f"/groups/g-{name}", f"/topics/{name}"):
+        assert '<td data-label="From"><span>127.0.0.1 <span class="tag">admin.token</span>' in visitor.get(path)
