@@ -149,11 +149,15 @@ class Broker:
         return await self.of_jobs(CATALOG.at(), CHANGE_S)
 
     async def sql(self, content: bytes, timeout_s: float) -> Answer:
-        """What the jobs answer to a statement. They end it where this is cancelled. Raises `Forbidden` without asking
-        them where no policy allows SQL: they would warn of each page of such a user."""
+        """What the jobs answer to a statement of this user. They end it where this is cancelled."""
+        return await (await self._at_jobs()).request(STATEMENT.at(), body=content, timeout_s=timeout_s)
+
+    async def sql_of_page(self, content: bytes, timeout_s: float) -> Answer:
+        """So for a statement of the console's own. Raises `Forbidden` without asking where no policy allows SQL: the
+        jobs would warn of each page that such a user opens."""
         if not (await self.who()).may_some(Action.SQL, Kind.LAKE):
             raise Forbidden("you may not use SQL: it takes Sql on Lake:*, or on each table")
-        return await (await self._at_jobs()).request(STATEMENT.at(), body=content, timeout_s=timeout_s)
+        return await self.sql(content, timeout_s)
 
     async def _at_jobs(self) -> Transport:
         address = check_sql_address(self.address, (await self.describe()).get("sql"))

@@ -102,7 +102,7 @@ async def _past(visit: Visit, group: dict[str, Any], span: str) -> Past:
 
 async def _rows(visit: Visit, statement: str) -> list[dict[str, Any]]:
     asked = {"statement": statement, "format": "json", "rows_max": lags.ROWS_MAX, "timeout_ms": LOOK_MS_MAX}
-    answer = await visit.broker.sql(json.dumps(asked).encode(), LOOK_MS_MAX / 1000 + 10.0)
+    answer = await visit.broker.sql_of_page(json.dumps(asked).encode(), LOOK_MS_MAX / 1000 + 10.0)
     return lags.rows_of(answer.json())
 
 

@@ -109,7 +109,7 @@ async def _in_lake(visit: Visit, sought: Sought, before: int, found: Found) -> F
     try:
         broker = str((await visit.broker.describe())["name"])
         statement = sought.statement(broker, before, most + 1)
-        answer = await visit.broker.sql(request_of(statement, most + 1), LAKE_MS_MAX / 1000 + ANSWER_S)
+        answer = await visit.broker.sql_of_page(request_of(statement, most + 1), LAKE_MS_MAX / 1000 + ANSWER_S)
         rows = rows_of(answer.json())
     except LakemqError as error:
         if error.code == "unauthenticated":
