@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lakemq.client.sql_request import check_sql_address
@@ -12,8 +12,8 @@ from lakemq.client.transport import Answer, Transport
 from lakemq.contract import client_routes, routes
 from lakemq.contract.route import Target
 from lakemq.contract.sql_routes import CATALOG, OWN_ACCESS, STATEMENT
-from lakemq.model.access import Action, Kind, Need, Resource, User, need_of_topic, parse_policy, parse_user
-from lakemq.model.errors import InvalidRequest, NotLeader
+from lakemq.model.access import Action, Decision, Kind, Need, Resource, User, need_of_topic, parse_policy, parse_user
+from lakemq.model.errors import Forbidden, InvalidRequest, NotLeader
 from lakemq.model.names import may_follow
 from lakemq.wire.credentials import Credentials
 
@@ -37,6 +37,40 @@ class Who(NamedTuple):
     def may(self, action: Action, resource: Resource) -> bool:
         """Whether a page offers it."""
         return self.user is None or self.user.may(Need((action,), resource), None)
+
+    def might(self, action: Action, resource: Resource) -> bool:
+        """Whether the broker may allow it: policies with `sources` are for the broker to decide."""
+        return self.may(action, resource) or (
+            self.user is not None and any(each.sources for each in self.user.policies)
+        )
+
+    @property
+    def may_see_cluster(self) -> bool:
+        """Whether the broker may tell this user its metrics, its jobs and when what waits is due."""
+        cluster = Resource(Kind.CLUSTER)
+        return self.might(Action.LIST, cluster) or self.might(Action.GET, cluster)
+
+    def may_some(self, action: Action, kind: Kind) -> bool:
+        """Whether a policy allows it on any resource of that kind."""
+        return self.may(action, Resource(kind)) or any(
+            each.decision is Decision.ALLOW and action in each.actions and each.pattern[0] == kind
+            for each in (() if self.user is None else self.user.policies)
+        )
+
+    def named(self, actions: Sequence[Action], kind: Kind) -> tuple[list[str], list[str]]:
+        """The names, and the beginnings of names, of that kind that this user's policies spell out for one of the
+        actions. Names that another policy denies are left out."""
+        names: set[str] = set()
+        beginnings: set[str] = set()
+        for policy in () if self.user is None else self.user.policies:
+            called, name, is_prefix = policy.pattern
+            if called != kind or policy.decision is not Decision.ALLOW or policy.actions.isdisjoint(actions):
+                continue
+            if is_prefix:
+                beginnings.add(name)
+            elif any(self.might(each, Resource(kind, name)) for each in actions):
+                names.add(name)
+        return sorted(names), sorted(beginnings - {""})
 
     def may_on_topic(self, action: Action, topic: str) -> bool:
         """So of a topic, whose retries and dead letters are its group's."""
@@ -115,8 +149,15 @@ class Broker:
         return await self.of_jobs(CATALOG.at(), CHANGE_S)
 
     async def sql(self, content: bytes, timeout_s: float) -> Answer:
-        """What the jobs answer to a statement. They end it where this is cancelled."""
+        """What the jobs answer to a statement of this user. They end it where this is cancelled."""
         return await (await self._at_jobs()).request(STATEMENT.at(), body=content, timeout_s=timeout_s)
+
+    async def sql_of_page(self, content: bytes, timeout_s: float) -> Answer:
+        """So for a statement of the console's own. Raises `Forbidden` without asking where no policy allows SQL: the
+        jobs would warn of each page that such a user opens."""
+        if not (await self.who()).may_some(Action.SQL, Kind.LAKE):
+            raise Forbidden("you may not use SQL: it takes Sql on Lake:*, or on each table")
+        return await self.sql(content, timeout_s)
 
     async def _at_jobs(self) -> Transport:
         address = check_sql_address(self.address, (await self.describe()).get("sql"))

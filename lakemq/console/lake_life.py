@@ -93,7 +93,7 @@ async def lake_events(broker: Broker, sent: Mapping[str, Any], until_ms: int) ->
             "rows_max": ROWS_MAX + 1,
             "timeout_ms": left_ms,
         }
-        answer = (await broker.sql(json.dumps(asked).encode(), left_ms / 1000 + ANSWER_S)).json()
+        answer = (await broker.sql_of_page(json.dumps(asked).encode(), left_ms / 1000 + ANSWER_S)).json()
         new = [each for each in events_of(answer, sent) if each["position"] not in found]
         found |= {each["position"]: each for each in new[: ROWS_MAX - len(found)]}
         if len(answer["rows"]) > ROWS_MAX or len(found) >= ROWS_MAX:

@@ -109,6 +109,8 @@ async def _degraded(broker: Broker) -> list[str] | None:
 
 
 async def _metrics(broker: Broker) -> str | None:
+    if not (await broker.who()).may_see_cluster:
+        return None
     try:
         return await broker.text(routes.METRICS.at())
     except LakemqError as error:

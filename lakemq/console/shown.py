@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from lakemq.model.written import NOT_KNOWN, Number, count, moment
+from lakemq.model.written import NOT_KNOWN, Number, count, duration, moment, share
 
 __all__ = (
     "NOT_KNOWN",
@@ -54,23 +54,6 @@ def size(number: Number) -> str:
             return f"{number:,.0f} B" if unit == "B" else f"{number:,.1f} {unit}"
         number /= 1024
     return f"{number:,.1f} TiB"
-
-
-def share(number: Number) -> str:
-    """Such as 42 %."""
-    return NOT_KNOWN if number is None else f"{number:.0%}"
-
-
-def duration(seconds: Number) -> str:
-    """In the largest unit that gives at least 2."""
-    if seconds is None or math.isnan(seconds):
-        return NOT_KNOWN
-    if math.isinf(seconds):
-        return "never"
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:,.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def duration_ms(ms: Number) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lakemq.model.written import duration, share
+
 WINDOW_S = 300.0
 """Growth is that of about so long a time."""
 
@@ -30,3 +32,9 @@ class DiskOutlook:
         if self._looked_s is None or (self._bytes_per_s <= 0 and left > 0):
             return None
         return 0.0 if left <= 0 else left / self._bytes_per_s
+
+
+def fills_up(free_bytes: int, total_bytes: int, full_in_s: float | None) -> str:
+    """What a broker says of such a disk."""
+    when = "" if full_in_s is None else f", and full in {duration(full_in_s)} at this pace"
+    return f"the disk fills up: {share(1 - free_bytes / max(total_bytes, 1))} are used{when}"

@@ -17,6 +17,23 @@ def count(number: Number) -> str:
     return NOT_KNOWN if number is None or not math.isfinite(number) else f"{number:,.0f}"
 
 
+def share(number: Number) -> str:
+    """Such as 42%."""
+    return NOT_KNOWN if number is None else f"{number:.0%}"
+
+
+def duration(seconds: Number) -> str:
+    """In the largest unit that gives at least 2."""
+    if seconds is None or math.isnan(seconds):
+        return NOT_KNOWN
+    if math.isinf(seconds):
+        return "never"
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
 def moment(ms: Number) -> str:
     """A time since the epoch, in UTC."""
     if ms is None or not 0 <= ms <= _LAST_MS:

@@ -194,7 +194,7 @@ def _take(url: str, message_id: str, folder: Path, token: str, shots: Sequence[S
             if name in AS_ADMINISTRATOR:
                 _sign_in(seen, token)
             page.goto(path or f"/messages/{message_id}")
-            if path == "/":
+            if name == "group" or path == "/":
                 expect(page.locator(".chart canvas")).to_be_visible()
                 page.wait_for_timeout(TRAFFIC_S * 1000)
             if name == "sql":

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from lakemq.testing import GatewayProcess
 from tests.console.browser import WAIT_MS, Seen, open_browser
@@ -107,6 +108,11 @@ def admin_token(http: httpx.Client) -> str:
     return Path(refused.json()["token_file"]).read_text("ascii").strip()
 
 
+def copied(page: Page, begins: str) -> bool:
+    """Whether the clipboard has a text that begins so."""
+    return page.evaluate("navigator.clipboard.readText()").startswith(begins)
+
+
 def test_messages_come_as_they_are_sent_and_a_body_is_shown_in_each_form(
     seen: Seen, http: httpx.Client, name: str
 ) -> None:
@@ -124,6 +130,10 @@ def test_messages_come_as_they_are_sent_and_a_body_is_shown_in_each_form(
     page.locator("[data-shows]").select_option("hex")
     expect(page.locator("#body-hex")).to_be_visible()
     expect(page.locator("#body-json")).to_be_hidden()
+    for form, begins in (("hex", "00000000  7b"), ("text", '{"text": "<script>'), ("json", '{\n  "text"')):
+        page.locator("[data-shows]").select_option(form)
+        page.locator("[data-copy='']").click()
+        wait_until(partial(copied, page, begins))
     page.locator("[data-copy=curl]").click()
     expect(page.locator("[data-copy=curl]")).to_have_text("Copied")
     assert "curl -sS -X POST" in page.evaluate("navigator.clipboard.readText()")

@@ -157,4 +157,20 @@ def test_a_key_finds_what_waits_too(visitor: Visitor, http: httpx.Client, name: 
         page = unescape(visitor.get("/messages", topic=name, key=f"{name}-{key}"))
         assert re.search(rf'href="/messages/{re.escape(message_id)}">{re.escape(message_id)}</a> {said}', page), key
         assert "No message of" not in page
+        everywhere = unescape(visitor.get("/messages", key=f"{name}-{key}"))
+        assert re.search(rf'href="/messages/{re.escape(message_id)}">{re.escape(message_id)}</a> {said}', everywhere)
     assert "No message of" in visitor.get("/messages", topic=name, key="another")
+
+
+def test_a_key_alone_is_searched_in_all_topics(visitor: Visitor, http: httpx.Client, name: str) -> None:
+    for topic in (f"{name}-a", f"{name}-b"):
+        put_topic(http, topic)
+        for number in range(30):
+            produce(http, topic, {"body": f"{topic} {number}.", "keys": [f"key-{name}"]})
+    first = visitor.get("/messages", key=f"key-{name}")
+    assert f"{name}-b 0." in first
+    assert f'<a href="/topics/{name}-b">{name}-b</a>' in first
+    whole = "".join(to_the_end(visitor, first, "Go on"))
+    assert all(f">{topic} {number}.<" in whole for topic in (f"{name}-a", f"{name}-b") for number in range(30))
+    assert "No message was found" in visitor.get("/messages", key=f"none-{name}")
+    assert "only a key" in visitor.get("/messages", 400, key=f"key-{name}", tag="t")

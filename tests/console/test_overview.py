@@ -72,8 +72,8 @@ def test_each_problem_says_what_to_do() -> None:
 
 
 def test_what_a_broker_says_of_its_disk_is_said_once() -> None:
-    full = look(degraded=["the disk fills up: 95 % are used"], disk_free_bytes=5, disk_bytes=100)
-    assert texts(full) == ["The disk fills up: 95 % are used."]
+    full = look(degraded=["the disk fills up: 95% are used"], disk_free_bytes=5, disk_bytes=100)
+    assert texts(full) == ["The disk fills up: 95% are used."]
 
 
 def test_problems_are_bounded_and_it_is_said_how_many_more() -> None:

@@ -117,7 +117,9 @@ def test_an_open_transaction_is_committed_or_rolled_back_after_a_question(
     assert http.get("/v1/transactions", params={"topic": name}).json()["transactions"] == []
     wait_until(lambda: [each["body"] for each in pull_all(http, name)] == ["kept"])
     ended = {"half_id": halves[0], "group": name, "resolution": "commit"}
-    assert visitor.post("/waiting/transaction/end", "/waiting", **ended).status_code == 404
+    assert went_to(visitor.post("/waiting/transaction/end", "/waiting", **ended)) == "/waiting"  # again is no other end
+    opposite = visitor.post("/waiting/transaction/end", "/waiting", **(ended | {"resolution": "rollback"}))
+    assert (opposite.status_code, "other outcome" in opposite.text) == (409, True)
     for wrong in ({}, {"resolution": "unknown"}, {"half_id": SCRIPT, "group": SCRIPT, "resolution": "commit"}):
         refused = visitor.post("/waiting/transaction/end", "/waiting", **wrong)
         assert refused.status_code in (400, 404)

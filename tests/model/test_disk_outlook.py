@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakemq.model.disk_outlook import DiskOutlook
+from lakemq.model.disk_outlook import DiskOutlook, fills_up
 
 MIB = 2**20
 
@@ -29,3 +29,9 @@ def test_a_full_disk_is_full_now_and_a_look_at_once_changes_nothing() -> None:
     outlook.look(5, 1.0)
     outlook.look(5, 1.0)
     assert outlook.full_in_s(5) == 0.0
+
+
+def test_a_disk_that_fills_up_is_told_in_units_that_people_read() -> None:
+    assert fills_up(125, 1_000, 145.2 * 3600) == "the disk fills up: 88% are used, and full in 6 d at this pace"
+    assert fills_up(125, 1_000, None) == "the disk fills up: 88% are used"
+    assert fills_up(0, 0, 47 * 3600) == "the disk fills up: 100% are used, and full in 47 h at this pace"

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from lakemq.model.written import NOT_KNOWN, count, moment
+from lakemq.model.written import NOT_KNOWN, count, duration, moment, share
 
 
 @pytest.mark.parametrize("number", [None, math.nan, math.inf])
@@ -22,3 +22,18 @@ def test_numbers_have_commas_and_times_are_utc() -> None:
 @pytest.mark.parametrize("ms", [None, -1, 253_402_300_800_000])
 def test_a_time_that_no_date_can_express_is_a_dash(ms: float | None) -> None:
     assert moment(ms) == NOT_KNOWN
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        *((None, NOT_KNOWN), (math.nan, NOT_KNOWN), (math.inf, "never"), (119, "119 s"), (120, "2 min")),
+        *((7_200, "2 h"), (47.9 * 3_600, "48 h"), (145.2 * 3_600, "6 d")),
+    ],
+)
+def test_a_duration_has_the_largest_unit_that_gives_two(seconds: float | None, said: str) -> None:
+    assert duration(seconds) == said
+
+
+def test_a_share_is_in_percent() -> None:
+    assert [share(each) for each in (None, 0.0, 0.876)] == [NOT_KNOWN, "0%", "88%"]

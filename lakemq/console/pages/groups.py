@@ -9,10 +9,11 @@ from starlette.responses import Response
 
 from lakemq.console import lags, shown
 from lakemq.console.lake_life import LOOK_MS_MAX, why_not
+from lakemq.console.pages.named import by_name, listed, page_of_names
 from lakemq.console.rendering import segment
 from lakemq.console.visit import Visit
 from lakemq.contract import client_routes, routes, waiting_routes
-from lakemq.model.access import Action
+from lakemq.model.access import Action, Kind, Resource
 from lakemq.model.errors import InvalidRequest, LakemqError
 
 PAGE_ROWS = 100
@@ -26,10 +27,14 @@ TO = ("earliest", "latest", "timestamp")
 async def list_groups(visit: Visit) -> Response:
     """A page of them: those that are furthest behind first where all that match are on it, else by name. The broker
     answers a page at a time, however many there are."""
-    await visit.who()
+    if named := by_name(visit, "/groups"):
+        return named
+    who = await visit.who()
     search, after = visit.field("q"), visit.field("after")
     params: dict[str, str | int] = {"limit": PAGE_ROWS, "contains": search, "after": after}
-    answer = await visit.broker.get(routes.GROUPS.at(), params, timeout_s=30.0)
+    answer = await listed(visit, who, Kind.GROUP, routes.GROUPS.at(), params)
+    if answer is None:
+        return page_of_names(visit, who, Kind.GROUP)
     rows, following = answer["groups"], answer.get("next_after")
     whole = not after and following is None
     if whole:
@@ -54,12 +59,13 @@ async def show_group(visit: Visit) -> Response:
         **lags_of(group),
         clients=clients[:CLIENTS_SHOWN_MAX],
         more_clients=max(len(clients) - CLIENTS_SHOWN_MAX, 0),
-        topics=topics,
+        topics=[each for each in topics if who.may_on_topic(Action.SUB, each) or who.may_on_topic(Action.GET, each)],
         span=span,
         spans=lags.SPANS,
         past=await _past(visit, group, span) if span else None,
         may_change=who.may_on_group(Action.UPDATE, name),
         may_delete=who.may_on_group(Action.DELETE, name),
+        may_query=who.may(Action.SQL, Resource(Kind.LAKE)),
     )
 
 
@@ -96,7 +102,7 @@ async def _past(visit: Visit, group: dict[str, Any], span: str) -> Past:
 
 async def _rows(visit: Visit, statement: str) -> list[dict[str, Any]]:
     asked = {"statement": statement, "format": "json", "rows_max": lags.ROWS_MAX, "timeout_ms": LOOK_MS_MAX}
-    answer = await visit.broker.sql(json.dumps(asked).encode(), LOOK_MS_MAX / 1000 + 10.0)
+    answer = await visit.broker.sql_of_page(json.dumps(asked).encode(), LOOK_MS_MAX / 1000 + 10.0)
     return lags.rows_of(answer.json())
 
 

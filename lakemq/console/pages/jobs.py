@@ -19,6 +19,7 @@ from lakemq.model.errors import InvalidRequest, LakemqError
 
 FOLLOWED_S = 3.0
 _CLUSTER = Resource(Kind.CLUSTER)
+_NOT_ALLOWED = "Queries, runs and replays need List on Cluster:*. Ask an administrator for that policy."
 
 
 async def show(visit: Visit) -> Response:
@@ -41,11 +42,13 @@ async def _told(visit: Visit, look: Look) -> tuple[dict[str, Any] | None, str]:
     """What the jobs say; None: nothing, and why not."""
     if look.problem:
         return None, ""
+    if not (await visit.who()).may_see_cluster:
+        return None, _NOT_ALLOWED
     try:
         return await visit.broker.of_jobs(jobs_routes.STATE.at()), ""
     except LakemqError as error:
         if error.code == "forbidden":
-            return None, "Queries, runs and replays need List on Cluster:*. Ask an administrator for that policy."
+            return None, _NOT_ALLOWED
         if error.code == "unreachable":
             return None, "The jobs don't answer now, so this page only shows what the broker knows about them."
         return None, f"The jobs gave no details: {error.detail}"

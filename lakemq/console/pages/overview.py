@@ -11,6 +11,7 @@ from lakemq.console.looks import Look
 from lakemq.console.overview import overview_of
 from lakemq.console.visit import Visit
 from lakemq.contract import routes
+from lakemq.model.access import Action, Kind, Resource
 from lakemq.model.errors import LakemqError
 
 TOPICS_FEW = 30
@@ -50,6 +51,8 @@ async def _is_empty(visit: Visit, look: Look) -> bool:
     if look.problem or not look.leads or (look.one("lakemq_topics") or 0) > TOPICS_FEW:
         return False
     try:
+        if not (await visit.who()).might(Action.LIST, Resource(Kind.TOPIC)):
+            return False
         return not (await visit.broker.get(routes.TOPICS.at()))["topics"]
     except LakemqError:
         return False

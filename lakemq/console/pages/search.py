@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 from starlette.responses import RedirectResponse, Response
 
 from lakemq.console import shown
+from lakemq.console.pages.all_topics import search_all
 from lakemq.console.rendering import segment
 from lakemq.console.sought import LAKE_MS_MAX, Sought, request_of, rows_of
 from lakemq.console.visit import Visit
 from lakemq.contract import find_routes, routes, waiting_routes
+from lakemq.model.access import Action, Kind
 from lakemq.model.errors import InvalidRequest, LakemqError
 
 PAGE_ROWS = 50
@@ -38,7 +40,7 @@ class Found(NamedTuple):
 
 async def search(visit: Visit) -> Response:
     """The form, and what it finds."""
-    await visit.who()
+    who = await visit.who()
     if message_id := visit.field("id"):
         return RedirectResponse(f"/messages/{segment(message_id)}", 303)
     values = {name: visit.field(name) for name in ("topic", *_CRITERIA, "since", "until")}
@@ -51,7 +53,9 @@ async def search(visit: Visit) -> Response:
                 raise
             problem, status = error.detail, 400
     fields = {name: value for name, value in values.items() if value}
-    return visit.page("find.html", status, values=values, fields=fields, found=found, problem=problem)
+    may_send = who.may_some(Action.PUB, Kind.TOPIC)
+    shown_now = {"values": values, "fields": fields, "found": found, "problem": problem, "may_send": may_send}
+    return visit.page("find.html", status, **shown_now)
 
 
 _CRITERIA = ("key", "tag", "property", "text", "where")
@@ -79,11 +83,12 @@ async def _found(visit: Visit, values: dict[str, str]) -> Found:
 
 
 def _sought(values: dict[str, str]) -> Sought:
-    if not values["topic"]:
-        raise InvalidRequest("say which topic to search, or give a message's id")
     begin_ms, end_ms = (_time_ms(values[name]) for name in ("since", "until"))
     key, tag, prop, text, where = (values[name] for name in _CRITERIA)
-    return Sought(values["topic"], key, tag, prop, text, where, begin_ms, end_ms)
+    sought = Sought(values["topic"], key, tag, prop, text, where, begin_ms, end_ms)
+    if not sought.topic and not sought.is_by_key_alone:
+        raise InvalidRequest("say which topic to search, or give a message's id, or only a key to search all topics")
+    return sought
 
 
 def _time_ms(text: str) -> int | None:
@@ -104,7 +109,7 @@ async def _in_lake(visit: Visit, sought: Sought, before: int, found: Found) -> F
     try:
         broker = str((await visit.broker.describe())["name"])
         statement = sought.statement(broker, before, most + 1)
-        answer = await visit.broker.sql(request_of(statement, most + 1), LAKE_MS_MAX / 1000 + ANSWER_S)
+        answer = await visit.broker.sql_of_page(request_of(statement, most + 1), LAKE_MS_MAX / 1000 + ANSWER_S)
         rows = rows_of(answer.json())
     except LakemqError as error:
         if error.code == "unauthenticated":
@@ -122,12 +127,18 @@ async def _in_lake(visit: Visit, sought: Sought, before: int, found: Found) -> F
 
 async def _by_key(visit: Visit, sought: Sought) -> Found:
     """The index of keys has the log and the lake, with jobs and without."""
-    params: dict[str, str | int] = {"topic": sought.topic, "key": sought.key, "max": PAGE_ROWS}
+    params: dict[str, str | int] = {"key": sought.key, "max": PAGE_ROWS}
     times = {"begin_ms": sought.begin_ms, "end_ms": sought.end_ms}
     params |= {name: value for name, value in times.items() if value is not None}
-    answer = await visit.broker.get(routes.MESSAGES_BY_KEY.at(), params, timeout_s=ANSWER_S)
-    rows = answer["messages"]
-    warning = "" if answer["complete"] else "Not everything was searched. There may be older messages with this key."
+    if sought.topic:
+        params["topic"] = sought.topic
+        answer = await visit.broker.get(routes.MESSAGES_BY_KEY.at(), params, timeout_s=ANSWER_S)
+        rows, complete, notes = answer["messages"], answer["complete"], []
+    else:
+        rows, complete, notes = await search_all(visit, params, PAGE_ROWS)
+    if not complete:
+        notes.append("Not everything was searched. There may be older messages with this key.")
+    warning = " ".join(notes)
     if len(rows) < PAGE_ROWS:
         waiting, searched = await _waiting(visit, sought.topic, sought.key)
         return Found(rows, f"Searched the log and the lake by the index of keys, {searched}.", warning, None, waiting)
@@ -141,11 +152,13 @@ async def _by_key(visit: Visit, sought: Sought) -> Found:
 async def _waiting(visit: Visit, topic: str, key: str) -> tuple[tuple[tuple[str, str], ...], str]:
     """Messages with the key that are delayed, or halves: the index has these only once they are delivered. And whether
     all were looked at."""
-    params: dict[str, str | int] = {"topic": topic, "key": key, "max": WAITING_MAX}
+    params: dict[str, str | int] = {"key": key, "max": WAITING_MAX} | ({"topic": topic} if topic else {})
     later = await visit.broker.get(waiting_routes.SCHEDULED.at(), params, timeout_s=ANSWER_S)
     halves = await visit.broker.get(waiting_routes.TRANSACTIONS.at(), params, timeout_s=ANSWER_S)
     found = [
-        (str(each["message_id"]), f"is delayed until {shown.moment(each['due_ms'])}") for each in later["messages"]
+        (str(each["message_id"]), f"is delayed until {shown.moment(each['due_ms'])}")
+        for each in later["messages"]
+        if topic or each.get("retry_topic") is None  # the index has the message of a retry
     ]
     found += [
         (str(each["half_id"]), f"is a half message: producer group {each['group']} hasn't committed it")

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from lakemq.console.looks import Pair
+from lakemq.console.pages.named import by_name, listed, page_of_names
 from lakemq.console.pages.schemas import current_of, sql_link
 from lakemq.console.rendering import segment
 from lakemq.console.visit import Visit
@@ -25,12 +26,17 @@ _FIELDS = ("name", "queues", "permission", "message_type", "ttl_ms", "message_by
 
 async def list_topics(visit: Visit) -> Response:
     """So many of them a page, by name: the broker answers a page at a time, however many there are."""
+    if named := by_name(visit, "/topics"):
+        return named
     who = await visit.who()
     search, after, system = visit.field("q"), visit.field("after"), visit.field("system") == "1"
     params: dict[str, str | int] = {"limit": PAGE_ROWS, "contains": search, "after": after}
     if system:
         params["system"] = "true"
-    answer, pair = await asyncio.gather(visit.broker.get(routes.TOPICS.at(), params), _pair(visit))
+    may_create = who.may_some(Action.CREATE, Kind.TOPIC)
+    answer, pair = await asyncio.gather(listed(visit, who, Kind.TOPIC, routes.TOPICS.at(), params), _pair(visit))
+    if answer is None:
+        return page_of_names(visit, who, Kind.TOPIC, may_create)
     return visit.page(
         "topics.html",
         rows=[_row(each, pair) for each in answer["topics"]],
@@ -39,14 +45,8 @@ async def list_topics(visit: Visit) -> Response:
         after=after,
         following=answer.get("next_after"),
         all_topics=None if pair is None else pair.now.one("lakemq_topics"),
-        may_create=who.may(Action.CREATE, Resource(Kind.TOPIC)) or _creates_some(who),
-    )
-
-
-def _creates_some(who: Any) -> bool:
-    return who.user is not None and any(
-        Action.CREATE in each.actions and each.resource.startswith("Topic:") and each.decision == "allow"
-        for each in who.user.policies
+        may_create=may_create,
+        may_send=who.may_some(Action.PUB, Kind.TOPIC),
     )
 
 
@@ -90,6 +90,7 @@ async def show_topic(visit: Visit) -> Response:
         may_send=mine and who.may_on_topic(Action.PUB, name),
         may_change=mine and who.may_on_topic(Action.UPDATE, name),
         may_delete=mine and who.may_on_topic(Action.DELETE, name),
+        may_query=who.may(Action.SQL, Resource(Kind.LAKE)),
     )
 
 

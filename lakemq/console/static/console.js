@@ -2,9 +2,14 @@
 // what comes from the server is escaped there, and all else goes in as text.
 "use strict";
 
-function copyOf(button) {
-  const from = document.getElementById(button.dataset.copy);
-  return from === null ? "" : from.textContent;
+// The element that a button names; without a name, the form of a body that is shown now.
+function sourceOf(button) {
+  const name = button.dataset.copy;
+  return name ? document.getElementById(name) : document.querySelector("[data-form]:not([hidden])");
+}
+
+function showForm(select) {
+  for (const each of document.querySelectorAll("[data-form]")) each.hidden = each.dataset.form !== select.value;
 }
 
 document.addEventListener("click", async (event) => {
@@ -13,12 +18,12 @@ document.addEventListener("click", async (event) => {
   const before = button.dataset.label || button.textContent;
   button.dataset.label = before;
   try {
-    await navigator.clipboard.writeText(copyOf(button));
+    await navigator.clipboard.writeText(sourceOf(button).textContent);
     button.textContent = "Copied";
   } catch {
     button.textContent = "Select it and copy";
     const range = document.createRange();
-    range.selectNodeContents(document.getElementById(button.dataset.copy));
+    range.selectNodeContents(sourceOf(button));
     getSelection().removeAllRanges();
     getSelection().addRange(range);
   }
@@ -27,9 +32,7 @@ document.addEventListener("click", async (event) => {
 
 document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
-  if (event.target.matches("[data-shows]")) {
-    for (const each of document.querySelectorAll("[data-form]")) each.hidden = each.dataset.form !== event.target.value;
-  }
+  if (event.target.matches("[data-shows]")) showForm(event.target);
 });
 
 // Which of the fields of a form matter.
@@ -173,4 +176,5 @@ class Live {
 }
 
 for (const element of document.querySelectorAll("[data-live]")) new Live(element);
+for (const element of document.querySelectorAll("[data-shows]")) showForm(element); // a browser may restore the choice
 fitFields();

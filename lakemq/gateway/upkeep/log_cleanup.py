@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from lakemq.model.disk_outlook import DiskOutlook
+from lakemq.model.disk_outlook import DiskOutlook, fills_up
 from lakemq.settings import Settings
 from lakemq.storage.lake.certain import Certain, CertainLake
 from lakemq.storage.log.commit_log import CommitLog
@@ -98,8 +98,7 @@ class LogCleanup:
             why = self._why or "the lake does not hold it yet: do the jobs run?"
             found.append(f"nothing can leave the log: {why}")
         if crowded or (stuck and full_in_s is not None and full_in_s < FULL_SOON_S):
-            when = "" if full_in_s is None else f", and full in {full_in_s / 3600:.1f} h"
-            found.append(f"the disk fills up: {100 - 100 * free // max(total, 1)} % are used{when}")
+            found.append(fills_up(free, total, full_in_s))
         jump = log.retention.jump
         if jump is not None:
             found.append(
