@@ -62,7 +62,7 @@ PULL = Route(
         PULL_WAIT_MS,
         Field("tags", "string", "`A||B`, or `*`", "*"),
         Field("sql", "string", "SQL92 over properties: `a > 5 AND b LIKE 'x%'`", ""),
-        Field("group", "string", "the consumer group", ""),
+        Field("group", "string", "the consumer group; what only passes messages is answered within a second", ""),
     ),
     differs=AT_ONCE,
     rights=also(topic(SUB), _AS_GROUP),

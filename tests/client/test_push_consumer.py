@@ -28,6 +28,7 @@ from lakemq.client import (
     Unreachable,
     aio,
 )
+from lakemq.client.consume import held_queue
 from lakemq.model.errors import GroupModelDiffers, InvalidFilter, InvalidRequest, InvalidTopic
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.client.consuming import WAIT_S_MAX, Seen, make_topic, numbered, offsets, put, view, wait_until
@@ -144,6 +145,32 @@ def test_what_a_filter_leaves_out_is_consumed(gateway: GatewayProcess, topic: st
     asyncio.run(consume())
     assert (sorted(by_one.texts), by_list) == (["one", "two"], [b"one", b"two"])
     assert offsets(gateway.url, group, topic)[0] == 3
+
+
+def test_what_the_broker_passes_over_is_committed_within_the_long_poll(
+    gateway: GatewayProcess, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: a consumer that only met expired or filtered messages kept its lag, if it was closed in its poll."""
+    monkeypatch.setattr(held_queue, "PULL_WAIT_S", WAIT_S_MAX)
+    there = f"{group}-there"
+
+    def is_committed() -> bool:
+        return offsets(gateway.url, group, topic)[0] == offsets(gateway.url, there, topic)[0] == 2
+
+    async def listen(message: MessageView) -> None:
+        raise AssertionError(message)
+
+    async def consume() -> None:
+        async with aio.PushConsumer(there, listen, brokers=gateway.url, consume_from="first") as consumer:
+            await consumer.subscribe(topic, "A")
+            await asyncio.to_thread(wait_until, lambda: len(offsets(gateway.url, there, topic)) == 4)
+            await asyncio.to_thread(wait_until, is_committed)
+
+    put(gateway.url, topic, ["one", "two"], tag="B", queue_id=0)
+    with PushConsumer(group, Seen().add, brokers=gateway.url, consume_from="first") as consumer:
+        consumer.subscribe(topic, "A")
+        wait_until(lambda: len(offsets(gateway.url, group, topic)) == 4)
+        asyncio.run(consume())
 
 
 def test_a_member_of_another_model_than_the_others_is_refused(

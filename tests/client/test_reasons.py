@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from lakemq import client
 from lakemq.client import ConsumeLater, ConsumeResult, MessageView, PushConsumer, SimpleConsumer, aio
 from lakemq.client.consume.reason import Reasons, reason_of, send_nacks, to_entry
 from lakemq.model.errors import InvalidRequest
@@ -35,7 +36,7 @@ class ExitingError(Exception):
         raise SystemExit(3)
 
 
-WRONG = "lakemq.client.wrong_type.WrongType"
+WRONG = "lakemq.client.WrongType"
 
 
 def fail(message: MessageView) -> ConsumeResult:
@@ -95,6 +96,18 @@ def test_as_much_is_told_of_an_error_as_the_consumer_is_set_to_tell(
         found = letters(brisk.url, group, len(TOLD))
     shown = {"full": lambda told: told, "class": lambda told: (told[0], None), "none": lambda _: (None, None)}[reasons]
     assert found == {text: shown(told) for text, told in TOLD.items()}
+
+
+class DecodeError(Exception):
+    """Not the client's, but of the same name."""
+
+
+def test_an_error_of_the_client_has_the_name_that_programs_import() -> None:
+    """Regression: it was `lakemq.client.bodies.decoder.DecodeError`."""
+    for kind in (client.DecodeError, client.InvalidRequest, client.Unreachable, client.MessageNotFound):
+        name = (reason_of(kind("no")) or Failure(None, None)).name
+        assert name == f"lakemq.client.{kind.__name__}"
+    assert reason_of(DecodeError("no")) == Failure(f"{__name__}.DecodeError", "no")
 
 
 def test_a_retry_says_why_it_comes_again(brisk: GatewayProcess, topic: str, group: str) -> None:

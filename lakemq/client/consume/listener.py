@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, NamedTuple, cast
 
 from lakemq.client.consume.called import bodies_of, is_async
+from lakemq.client.consume.outlook import Outlook
 from lakemq.client.consume.process_queue import Work
 from lakemq.client.consume.reason import Reasons, reason_of
 from lakemq.client.view import MessageView
@@ -192,26 +193,28 @@ class Call:
 
 class Terms(NamedTuple):
     """How messages are processed. `stop` is asked before each message. `in_order`: none after one
-    that failed."""
+    that failed. `outlook`: what comes then, where that is known."""
 
     stop: Callable[[], bool]
     in_order: bool
     span: Span | None
     call: Call
     reasons: Reasons = "full"
+    outlook: Outlook | None = None
 
 
-def _by_error(number: int, error: BaseException, message: MessageView, reasons: Reasons) -> Failed:
+def _by_error(number: int, error: BaseException, message: MessageView, terms: Terms) -> Failed:
     if isinstance(error, ConsumeLater):
-        return Failed(number, error.delay_level, reason_of(error.reason, error.__cause__, reasons))
-    logger.error("the listener failed on message %s of %s", message.message_id, message.topic, exc_info=error)
-    return Failed(number, 0, reason_of(error, reasons=reasons))
+        return Failed(number, error.delay_level, reason_of(error.reason, error.__cause__, terms.reasons))
+    comes = "" if terms.outlook is None else f": {terms.outlook.after(message.reconsume_times)}"
+    logger.error("the listener failed on message %s of %s%s", message.message_id, message.topic, comes, exc_info=error)
+    return Failed(number, 0, reason_of(error, reasons=terms.reasons))
 
 
-def _by_result(number: int, result: object, message: MessageView, reasons: Reasons) -> Failed:
+def _by_result(number: int, result: object, message: MessageView, terms: Terms) -> Failed:
     if not isinstance(result, ConsumeResult):
         error = TypeError(f"it returned {result!r:.100}, no ConsumeResult and not None")
-        return _by_error(number, error, message, reasons)
+        return _by_error(number, error, message, terms)
     return Failed(number, 0)
 
 
@@ -247,9 +250,9 @@ def run_listener(listener: Listener, work: Work[MessageView], terms: Terms) -> O
                 with span([message]) as fail:
                     result = _told(listener(message), fail)
             if result is not None and result is not success:
-                failed.append(_by_result(number, result, message, terms.reasons))
+                failed.append(_by_result(number, result, message, terms))
         except BaseException as error:  # noqa: BLE001  whatever it raises, SystemExit too, is about its message
-            failed.append(_by_error(number, error, message, terms.reasons))
+            failed.append(_by_error(number, error, message, terms))
         number += 1
         if not failed:
             work.done = number
@@ -273,15 +276,15 @@ async def run_async_listener(listener: AsyncListener, work: Work[MessageView], t
                 with terms.span([message]) as fail:
                     result = _told(await listener(message), fail)
             if result is not None and result is not ConsumeResult.SUCCESS:
-                failed.append(_by_result(number, result, message, terms.reasons))
+                failed.append(_by_result(number, result, message, terms))
         except asyncio.CancelledError as error:
             if _is_cancelled():
                 raise
-            failed.append(_by_error(number, error, message, terms.reasons))
+            failed.append(_by_error(number, error, message, terms))
         except ENDS_LOOP:
             raise
         except BaseException as error:  # noqa: BLE001
-            failed.append(_by_error(number, error, message, terms.reasons))
+            failed.append(_by_error(number, error, message, terms))
         number += 1
         if not failed:
             work.done = number
@@ -299,7 +302,7 @@ def run_batch_listener(listener: BatchListener, work: Work[MessageView], terms: 
         with terms.span(messages) if terms.span else _NO_SPAN as fail:
             return _of_batch(work, _told(listener(messages), fail), terms, begin_s)
     except BaseException as error:  # noqa: BLE001
-        return _all_failed(work, _by_error(work.done, error, messages[0], terms.reasons), begin_s)
+        return _all_failed(work, _by_error(work.done, error, messages[0], terms), begin_s)
 
 
 async def run_async_batch_listener(listener: AsyncBatchListener, work: Work[MessageView], terms: Terms) -> Outcome:
@@ -313,16 +316,16 @@ async def run_async_batch_listener(listener: AsyncBatchListener, work: Work[Mess
     except asyncio.CancelledError as error:
         if _is_cancelled():
             raise
-        return _all_failed(work, _by_error(work.done, error, messages[0], terms.reasons), begin_s)
+        return _all_failed(work, _by_error(work.done, error, messages[0], terms), begin_s)
     except ENDS_LOOP:
         raise
     except BaseException as error:  # noqa: BLE001
-        return _all_failed(work, _by_error(work.done, error, messages[0], terms.reasons), begin_s)
+        return _all_failed(work, _by_error(work.done, error, messages[0], terms), begin_s)
 
 
 def _of_batch(work: Work[MessageView], result: ConsumeResult | None, terms: Terms, begin_s: float) -> Outcome:
     if result is not None and result is not ConsumeResult.SUCCESS:
-        return _all_failed(work, _by_result(work.done, result, work.messages[work.done], terms.reasons), begin_s)
+        return _all_failed(work, _by_result(work.done, result, work.messages[work.done], terms), begin_s)
     work.done = len(work.messages)
     return Outcome(work.done, [], time.perf_counter() - begin_s)
 

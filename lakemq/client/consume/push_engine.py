@@ -16,6 +16,7 @@ from lakemq.client.consume.held_queue import HeldQueue
 from lakemq.client.consume.listener import Call, Failed, Outcome, Span, Terms
 from lakemq.client.consume.locks import Locks
 from lakemq.client.consume.member import COMMIT_S, Member, MemberOptions, every
+from lakemq.client.consume.outlook import Outlook
 from lakemq.client.consume.overdue import Overdue, Running
 from lakemq.client.consume.pauses import Pauses
 from lakemq.client.consume.process_queue import Limits, Work
@@ -69,6 +70,9 @@ class PushEngine:
     def __init__(self, group: str, member: MemberOptions, processing: Processing) -> None:
         self._how = processing
         self._member = Member(group, member, Holder(self._gain, self._lose), retries=True)
+        self._outlook = Outlook(
+            processing.orderly, self._member.broadcasting, processing.max_reconsume_times, processing.suspend_s
+        )
         self._api = self._member.api
         self._member.membership.on_enabled = self._follow_operator
         self._member.status = self._status
@@ -341,7 +345,8 @@ class PushEngine:
 
         running = self._overdue.begin(held, work, call)
         try:
-            outcome = await self._how.invoke(work, Terms(stop, held.in_order, self._how.span, call, self._how.reasons))
+            terms = Terms(stop, held.in_order, self._how.span, call, self._how.reasons, self._outlook)
+            outcome = await self._how.invoke(work, terms)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if not call.given_up or task is None or task.uncancel():
@@ -366,10 +371,11 @@ class PushEngine:
         failed = {each: failed.get(each) or Failed(each, 0, late) for each in sorted({*failed, *now})}
         rest = range(now.stop, count)
         logger.error(
-            "the listener has had message %s of %s for more than %g s: it is sent back",
+            "the listener has had message %s of %s for more than %g s: %s",
             work.messages[number].message_id,
             held.queue,
             limit_s,
+            self._outlook.after(work.messages[number].reconsume_times),
         )
         fresh = process.replace(work, [*failed, *rest])
         if self._how.cancels and running.task is not None:

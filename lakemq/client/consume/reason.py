@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.failure import TIME_OUT, Failure, failure
 
+PACKAGE = "lakemq.client"
 Reasons = Literal["full", "class", "none"]
 """How much is told of a listener's error: its class and its text, its class alone, or nothing."""
 
@@ -58,10 +60,15 @@ async def send_nacks(
 
 
 def _class_of(error: BaseException) -> str:
+    """The name of its class as programs import it: one of the client's is not where its module is."""
     kind = type(error)
-    return (
-        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
-    )
+    name, module = kind.__qualname__, kind.__module__
+    if module in ("builtins", "__main__"):
+        return name
+    # The package is loaded, as this module is of it; to import it here would be a circle.
+    if module.startswith("lakemq.") and getattr(sys.modules[PACKAGE], name, None) is kind:
+        module = PACKAGE
+    return f"{module}.{name}"
 
 
 def _text_of(error: BaseException) -> str | None:

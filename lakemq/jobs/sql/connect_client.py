@@ -38,6 +38,8 @@ _MESSAGE = 11
 _RAISED = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", re.MULTILINE)
 _BYPASS = " If necessary set "
 """Begins advice to set Spark's settings, which a statement can't."""
+_VARIANT = ('"VARIANT"', "Cast it: body_json(body):amount::double")
+"""How Spark names the type of a field of `body_json`, which it neither adds nor compares, and what helps."""
 _FIELDS: dict[str, dict[str, tuple[int, str]]] = {
     "User": {"user_id": (1, "string"), "user_name": (2, "string")},
     "Sql": {"query": (1, "string")},
@@ -161,8 +163,8 @@ class ConnectClient:
 
 
 def complaint(text: str) -> str:
-    """The first line that says something, without Spark's error class, state and call stack; of an error in Python,
-    what was raised last."""
+    """The first line that says something, without Spark's error class, state and call stack, and with a hint if it is
+    about a VARIANT; of an error in Python, what was raised last."""
     raised = _RAISED.findall(text)
     if raised:
         kind, _, why = raised[-1].partition(": ")
@@ -173,7 +175,9 @@ def complaint(text: str) -> str:
         first = first.partition(") ")[2] or first
     if first.startswith("[") and "]" in first:
         first = first.partition("]")[2].strip()
-    return first.partition(" SQLSTATE")[0].partition(_BYPASS)[0].strip() or "Spark gives no reason"
+    said = first.partition(" SQLSTATE")[0].partition(_BYPASS)[0].strip() or "Spark gives no reason"
+    kind, hint = _VARIANT
+    return f"{said} {hint}" if kind in said else said
 
 
 def _check_types(batch: pa.RecordBatch) -> None:

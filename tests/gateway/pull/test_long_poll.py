@@ -75,6 +75,23 @@ def test_a_filtered_poll_ends_unmatched_and_further_on(http: httpx.Client, topic
     raise AssertionError("it did not go further")
 
 
+def test_a_groups_poll_soon_answers_how_far_it_came_without_a_match(http: httpx.Client, topic: str) -> None:
+    """Regression: a consumer that only met expired or filtered messages didn't know it until its long poll was over,
+    and one that was closed before kept its lag."""
+    put_topic(http, topic)
+    produce(http, topic, {"body": "before", "tag": "other"})
+    with ThreadPoolExecutor() as pool:
+        nobodys = hold(http, pool, lambda: pull(http, topic, tags="mine", wait_ms=60_000))
+        answer = pull(http, topic, tags="mine", group=topic, wait_ms=60_000)
+        assert (answer["status"], answer["next_offset"]) == ("no_matched_message", 1)
+        poll = hold(http, pool, lambda: pull(http, topic, 0, 1, tags="mine", group=topic, wait_ms=60_000), 1)
+        produce(http, topic, {"body": "while it waits", "tag": "other"})
+        assert poll.result()["next_offset"] == 2
+        assert not nobodys.done()
+        produce(http, topic, {"body": "yes", "tag": "mine"})
+        assert nobodys.result()["next_offset"] == 3
+
+
 @pytest.mark.parametrize("accept", [NDJSON, ARROW])
 def test_a_poll_is_answered_in_the_form_it_asked_for(http: httpx.Client, topic: str, accept: str) -> None:
     put_topic(http, topic)

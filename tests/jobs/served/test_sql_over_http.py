@@ -114,6 +114,12 @@ def test_partitions_that_are_hidden_are_told_by_no_error(scene: Scene) -> None:
     assert scene.problem(statement, "admin")[:2] == (400, "invalid_sql")
 
 
+def test_what_a_field_of_a_body_lacks_is_told(scene: Scene) -> None:
+    status, code, detail = scene.problem("SELECT sum(body_json(body):amount) FROM messages", "olga")
+    assert (status, code) == (400, "invalid_sql")
+    assert detail.endswith(". Cast it: body_json(body):amount::double"), detail
+
+
 def test_a_wrong_token_is_nobody(scene: Scene) -> None:
     scene.tokens["wrong"] = "lmq_" + "a" * 16 + "_" + "b" * 43
     status, code, detail = scene.problem("SELECT 1", "wrong")

@@ -305,6 +305,17 @@ def test_a_mistake_is_told_in_one_line_with_its_place(
     assert "SQLSTATE" not in caught.value.detail
 
 
+@pytest.mark.parametrize("statement", ["SELECT sum(v:n) {}", "SELECT 1 {} WHERE v:n > 1", "SELECT 1 {} GROUP BY v"])
+def test_what_a_field_of_a_body_lacks_is_told(client: ConnectClient, statement: str) -> None:
+    """Regression: only Spark's own words about VARIANT."""
+    with pytest.raises(InvalidStatement) as caught:
+        client.run(statement.format("FROM (SELECT parse_json('1') AS v)"))
+    assert caught.value.detail.endswith(". Cast it: body_json(body):amount::double")
+    with pytest.raises(InvalidStatement) as caught:
+        client.run("SELECT sum(array(1))")
+    assert "Cast it" not in caught.value.detail
+
+
 def test_without_a_lake_the_error_says_so(tmp_path: Path) -> None:
     with pytest.raises(LakeNotFound, match="there is no lake"):
         answer(Settings(lake=Lake(dir=tmp_path)), "SELECT 1")

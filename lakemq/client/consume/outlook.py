@@ -1,0 +1,47 @@
+"""What the client logs about a failed message: which attempt it was, and what happens next."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lakemq.model.delay import LEVELS
+from lakemq.model.retry import FIRST_LEVEL
+
+RETRIES = 16
+"""A broker's `retry.max_reconsume_times`, unless it is set otherwise: it doesn't tell its consumers."""
+_DELAYS = LEVELS.split()
+_UNITS = {"s": "s", "m": "min", "h": "h"}
+
+
+class Outlook(NamedTuple):
+    """How a consumer retries. `max_reconsume_times` None: an orderly one has no limit, any other the broker's."""
+
+    orderly: bool
+    broadcasting: bool
+    max_reconsume_times: int | None
+    suspend_s: float
+
+    def after(self, reconsume_times: int) -> str:
+        """What happens next to a message on which the listener failed, after so many retries."""
+        limit = self.max_reconsume_times
+        is_last = limit is not None and reconsume_times >= limit
+        attempt = f"attempt {reconsume_times + 1}"
+        if self.broadcasting and (is_last or not self.orderly):
+            return "no retry: broadcasting has none"
+        if limit is not None:
+            attempt += f" of {limit + 1}"
+        elif not self.orderly:
+            attempt += f" of {RETRIES + 1} by default"
+        if is_last:
+            return f"{attempt}, it goes to the dead letters"
+        if self.orderly:
+            return f"{attempt}, its queue waits for the retry in {self.suspend_s:g} s"
+        if limit is None and reconsume_times >= RETRIES:
+            return f"{attempt}, it goes to the dead letters unless the broker allows more"
+        return f"{attempt}, the broker delivers it again, by default in {_delay(reconsume_times)}"
+
+
+def _delay(reconsume_times: int) -> str:
+    """What a broker waits before that retry, by the delay levels that it has unless they are set otherwise."""
+    level = _DELAYS[min(FIRST_LEVEL + reconsume_times, len(_DELAYS)) - 1]
+    return f"{level[:-1]} {_UNITS[level[-1]]}"
