@@ -32,7 +32,17 @@ MEASURES = (
     ),
     *("handover", "delay", "scheduled", "transactions", "nacks", "receive", "soak", "spark_away"),
     *("client_produce", "client_consume", "churn", "spread", "access"),
-    *("replication", "nameserver", "small_frames", "read_log", "live_query", "cold_pull", "sink", "optimize_day"),
+    *(
+        "replication",
+        "nameserver",
+        "small_frames",
+        "read_log",
+        "live_query",
+        "cold_pull",
+        "sink",
+        "optimize_day",
+        "delta_commits",
+    ),
 )
 PEERS = {"peers": [], "routing_peers": ["routing"]}
 _HERE = Path(__file__).parent

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from lakemq.jobs.served.own_table import own_names, topic_of_own
 from lakemq.jobs.served.readable import SERVED
 from lakemq.jobs.sql.topic_tables import DATABASE, views_of_topics
 
@@ -32,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 class Table(NamedTuple):
-    """`parts` of its name; the name and type of each column; the topic whose messages it has, of `topics.NAME`."""
+    """`parts` of its name; the name and type of each column; the topic whose messages it has, of a topic's."""
 
     parts: tuple[str, ...]
     columns: list[tuple[str, str]]
@@ -47,6 +48,7 @@ class Catalog:
         self._clock_s = clock_s
         self._kept: tuple[float, list[Table]] | None = None
         self._topics_kept: tuple[float, list[Table]] = -math.inf, []
+        self._own_kept: tuple[float, list[Table]] = -math.inf, []
         self._lock = Lock()
 
     def tables(self) -> list[Table]:
@@ -60,7 +62,10 @@ class Catalog:
             if now_s > self._topics_kept[0]:
                 topics = self._of_topics()
                 self._topics_kept = self._clock_s() + TOPICS_KEPT_S, topics
-            return self._kept[1] + self._topics_kept[1]
+            if now_s > self._own_kept[0]:
+                own = self._own_of_topics()
+                self._own_kept = self._clock_s() + KEPT_S, own
+            return self._kept[1] + self._topics_kept[1] + self._own_kept[1]
 
     def _of_topics(self) -> list[Table]:
         try:
@@ -69,6 +74,19 @@ class Catalog:
             logger.debug("can't list the tables of topics: %s", error)
             return []
         return [Table((DATABASE, each.name), _shown(each.columns), each.topic) for each in views]
+
+    def _own_of_topics(self) -> list[Table]:
+        """Spark reads the log of each, so they are looked at no more often than the lake's."""
+        try:
+            topics = {name: topic_of_own(self._spark, name) for name in own_names(self._spark, TOPICS_MAX)}
+        except (PySparkException, Py4JError) as error:
+            logger.debug("can't list the own tables of topics: %s", error)
+            return []
+        return [
+            Table((name,), columns, topic)
+            for name, topic in topics.items()
+            if topic is not None and (columns := self._columns((name,))) is not None
+        ]
 
     def _columns(self, parts: tuple[str, ...]) -> list[tuple[str, str]] | None:
         try:

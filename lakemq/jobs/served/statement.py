@@ -18,6 +18,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakemq.jobs.errors import NotServed
+from lakemq.jobs.served.own_table import is_own_name, topic_of_own
 from lakemq.jobs.served.packed import PACKED, pack, unpack
 from lakemq.jobs.served.readable import SERVED, Rows, condition_of
 from lakemq.jobs.sql.analyzed_plan import AnalyzedWalk
@@ -94,10 +95,10 @@ class Statement:
         self._session = session = self._own_session()
         self.relations = self._walked(session, self.text, None).relations
         for each in self.relations:
-            if _served(each) is None and not _is_topic(_name(each)):
+            if _served(each) is None and not _is_of_topic(_name(each)):
                 raise NotServed(_unknown(each), *place_of(self.text, each.start))
         # A topic's table has rows of `messages`.
-        return [MESSAGES if _is_topic(_name(each)) else each.parts[-1].lower() for each in self.relations]
+        return [MESSAGES if _is_of_topic(_name(each)) else each.parts[-1].lower() for each in self.relations]
 
     def run(self, sights: Sequence[Sight], bounds: Bounds) -> Found:
         """Its rows. Raises `InvalidSql`, `Busy`, and `RequestTimeout` once it is cancelled."""
@@ -151,9 +152,9 @@ class Statement:
             name = _name(each)
             if name not in views:
                 views[name] = f"lakemq_{mark}_{len(views)}"
-                if not _is_topic(name):
+                if not _is_of_topic(name):
                     _make_view(session, name, views[name], sights)
-                elif not _make_view_of_topic(session, name[1], views[name], sights):
+                elif not _make_view_of_topic(session, name, views[name], sights):
                     raise NotServed(_unknown(each), *place_of(self.text, each.start))
         self._rewritten = rewritten = _Rewritten.of(self.text, self.relations, views)
         parsed = self._walked(session, rewritten.text, rewritten)
@@ -263,18 +264,20 @@ def _make_view(session: SparkSession, name: tuple[str, ...], view: str, sights: 
     frame.createOrReplaceTempView(view)
 
 
-def _make_view_of_topic(session: SparkSession, name: str, view: str, sights: Sequence[Sight]) -> bool:
+def _make_view_of_topic(session: SparkSession, name: tuple[str, ...], view: str, sights: Sequence[Sight]) -> bool:
     """Whether there is such a table, all of whose rows are seen: of one that isn't, nobody learns that there is one."""
-    topic = topic_of(session, name)
+    is_own = is_own_name(name)
+    topic = topic_of_own(session, name[0]) if is_own else topic_of(session, name[1])
     if topic is None or not all(sight.sees_topic(topic) for sight in sights):
         return False
     try:
-        frame = session.table(f"{DATABASE}.{quoted(name)}")
-        if any(sight != ANYBODY for sight in sights):  # as above: the view is over the messages of all topics
+        frame = session.table(f"default.`{name[0]}`" if is_own else f"{DATABASE}.{quoted(name[1])}")
+        if not is_own and any(sight != ANYBODY for sight in sights):
+            # As above: the view is over the messages of all topics. The topic's own table has no others.
             frame = frame.where(f"{BARRIER}() >= 0")
         frame.createOrReplaceTempView(view)
     except PySparkException:  # it is being replaced
-        raise Busy(f"topics.{name} isn't there yet") from None
+        raise Busy(f"{'.'.join(name)} isn't there yet") from None
     return True
 
 
@@ -290,9 +293,9 @@ def _name(relation: Relation) -> tuple[str, ...]:
     return tuple(part.lower() for part in relation.parts)
 
 
-def _is_topic(name: tuple[str, ...]) -> bool:
-    """Whether it is that of a topic's table, if there is one."""
-    return len(name) == 2 and name[0] == DATABASE
+def _is_of_topic(name: tuple[str, ...]) -> bool:
+    """Whether it is that of a topic's table, the view or its own one, if there is one."""
+    return (len(name) == 2 and name[0] == DATABASE) or is_own_name(name)
 
 
 def _served(relation: Relation) -> Rows | None:
@@ -302,7 +305,8 @@ def _served(relation: Relation) -> Rows | None:
 def _unknown(relation: Relation) -> str:
     shown = ".".join(relation.parts)[:200]
     there = ", ".join(".".join(name) for name in SERVED)
-    return f"there is no table {shown!r} here; there are {there}, and topics.NAME of topics with a schema"
+    of_topics = "topics.NAME of topics with a schema, topic_NAME of those with a table of their own"
+    return f"there is no table {shown!r} here; there are {there}, {of_topics}"
 
 
 def _java(session: SparkSession) -> Any:

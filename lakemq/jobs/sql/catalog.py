@@ -177,9 +177,18 @@ def register_catalog(session: SparkSession, lake: Path) -> None:
             session.sql(f"CREATE OR REPLACE VIEW {name} AS {query.format(messages='messages')}")
 
 
+def find_table(session: SparkSession, name: str) -> Any:
+    """What the catalog has by this name, as it says itself; None for nothing."""
+    jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
+    java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
+    catalog = java_session.sessionState().catalog()
+    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name)
+    return catalog.getTableMetadata(identifier) if catalog.tableExists(identifier) else None
+
+
 def lacks_tables(session: SparkSession, lake: Path) -> bool:
     """Whether a table of the lake is not known by its name: it is new, or a client has dropped it."""
-    found = (_find(session, name) for name in _table_names(lake))
+    found = (find_table(session, name) for name in _table_names(lake))
     return any(each is None or each.tableType().name() == "VIEW" for each in found)
 
 
@@ -212,7 +221,7 @@ def put_live_view(rows: DataFrame, name: str) -> None:
 
 
 def _register_table(session: SparkSession, name: str, path: Path) -> None:
-    found = _find(session, name)
+    found = find_table(session, name)
     if found is not None:
         if found.tableType().name() == "VIEW":
             session.sql(f"DROP VIEW `{name}`")
@@ -224,20 +233,11 @@ def _register_table(session: SparkSession, name: str, path: Path) -> None:
 
 
 def _register_empty(session: SparkSession, name: str) -> None:
-    found = _find(session, name)
+    found = find_table(session, name)
     if found is not None and found.tableType().name() == "EXTERNAL":  # of a lake that had it
         session.sql(f"DROP TABLE `{name}`")
     nulls = ", ".join(f"CAST(NULL AS {kind}) AS `{column}`" for column, kind in _COLUMNS[name].items())
     session.sql(f"CREATE OR REPLACE VIEW `{name}` AS SELECT {nulls} WHERE false")
-
-
-def _find(session: SparkSession, name: str) -> Any:
-    """What the catalog has by this name, as it says itself; None for nothing."""
-    jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
-    java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
-    catalog = java_session.sessionState().catalog()
-    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name)
-    return catalog.getTableMetadata(identifier) if catalog.tableExists(identifier) else None
 
 
 def _is_at(location: Any, path: Path) -> bool:
