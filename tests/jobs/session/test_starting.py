@@ -1,4 +1,4 @@
-"""How a client knows that jobs run for a lake, before they announce their server."""
+"""How a client knows that jobs are starting for a lake, before they announce their server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakemq.jobs.session.discovery import Server, announce
-from lakemq.jobs.session.starting import FILE, find_server_once_up, jobs_run, marked
+from lakemq.jobs.session.starting import FILE, are_starting, find_server_once_up, marked
 
 HOLD = """
 import sys, time
@@ -23,30 +23,43 @@ with marked(Path(sys.argv[1])):
 """
 
 
-def test_jobs_run_from_their_first_moment_to_their_last(tmp_path: Path) -> None:
+def test_jobs_are_starting_from_their_first_moment_to_their_last(tmp_path: Path) -> None:
     lake = tmp_path / "new"
-    assert not jobs_run(lake)
+    assert not are_starting(lake)
     with marked(lake):
-        assert jobs_run(lake)
+        assert are_starting(lake)
         with marked(lake):  # others wait for these
-            assert jobs_run(lake)
-        assert jobs_run(lake)
-    assert not jobs_run(lake)
+            assert are_starting(lake)
+        assert are_starting(lake)
+    assert not are_starting(lake)
 
 
-def test_killed_jobs_do_not_run(tmp_path: Path) -> None:
+def test_killed_jobs_are_not_starting(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
-        assert jobs_run(tmp_path)
+        assert are_starting(tmp_path)
         process.kill()
-    assert not jobs_run(tmp_path)
+    assert not are_starting(tmp_path)
 
 
 def test_jobs_of_another_machine_that_has_the_folder_too_are_not_waited_for(tmp_path: Path) -> None:
     with marked(tmp_path):
         (tmp_path / FILE).write_text("of another boot")
-        assert not jobs_run(tmp_path)
+        assert not are_starting(tmp_path)
+
+
+def test_jobs_whose_server_is_announced_and_not_reached_are_not_waited_for(tmp_path: Path) -> None:
+    """As from another container."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    announce(tmp_path, Server(f"sc://127.0.0.1:{port}", 1))  # of jobs before
+    said: list[str] = []
+    with marked(tmp_path):
+        assert are_starting(tmp_path)
+        announce(tmp_path, Server(f"sc://127.0.0.1:{port}", os.getpid()))
+        assert find_server_once_up(tmp_path, said.append) is None
+    assert said == []
 
 
 @pytest.mark.parametrize("made", ["mkdir", "mkfifo", "link"])
@@ -55,8 +68,8 @@ def test_what_is_no_file_of_ours_is_passed_over(tmp_path: Path, made: str) -> No
     {"mkdir": file.mkdir, "mkfifo": lambda: os.mkfifo(file), "link": lambda: file.symlink_to("/dev/zero")}[made]()
     if made == "link":
         with marked(tmp_path):
-            assert not jobs_run(tmp_path)
-    assert not jobs_run(tmp_path)
+            assert not are_starting(tmp_path)
+    assert not are_starting(tmp_path)
 
 
 def test_a_folder_that_cannot_be_made_stops_nothing(tmp_path: Path) -> None:
