@@ -147,14 +147,20 @@ def test_jobs_that_are_still_starting_are_waited_for(site: Site, server: Server,
     file = site.folder / "lake" / "_connect.json"
     file.rename(tmp_path / "not yet")
     logs = [tmp_path / arguments[0] for arguments in commands]
+    started = [site.start(arguments, log) for arguments, log in zip(commands, logs, strict=True)]
     try:
-        started = [site.start(arguments, log) for arguments, log in zip(commands, logs, strict=True)]
         for process, log in zip(started, logs, strict=True):
             wait_for(lambda log=log: "still starting; waiting for them" in log.read_text(), log, process)
+    except BaseException:
+        for process in started:
+            process.kill()
+            process.wait()
+        raise
     finally:
         (tmp_path / "not yet").rename(file)
-    for process, log in zip(started, logs, strict=True):
-        assert process.wait(WAIT_S_MAX) == 0, log.read_text()
+    codes = [process.wait(WAIT_S_MAX) for process in started]
+    for code, log in zip(codes, logs, strict=True):
+        assert code == 0, log.read_text()
         assert "starting Spark here" not in log.read_text()
 
 
