@@ -55,8 +55,25 @@ def fail_usage(error: TyperException) -> int:
     context: typer.Context | None = getattr(error, "ctx", None)
     if type(error).__name__ != "NoArgsIsHelpError":  # which has shown the help already
         command = context.command_path if context is not None else "lakemq"
-        fail(f"{error.format_message()} (see {command} --help)")
+        said = None if context is None else _misplaced(context, getattr(error, "option_name", None))
+        fail(f"{error.format_message()} (see {command} --help)" if said is None else said)
     return error.exit_code
+
+
+def _misplaced(context: typer.Context, option: str | None) -> str | None:
+    """What to say of an option that the command doesn't have, but `lakemq` itself; None where it is no such option."""
+    root = context.find_root()
+    if context is root or option is None:
+        return None
+    for each in root.command.params:
+        if option in each.opts and not any(option in own.opts for own in context.command.params):
+            words = [root.command_path, option]
+            if getattr(each, "is_flag", False):  # it does its work alone, as --version does
+                return f"{option} stands alone: {' '.join(words)}"
+            words += [str(each.metavar or each.opts[0].strip("-").upper())]
+            words += context.command_path.removeprefix(root.command_path).split()
+            return f"{option} goes before the command: {' '.join(words)}"
+    return None
 
 
 def progress(*columns: ProgressColumn) -> Progress:

@@ -51,6 +51,9 @@ def replay(
     """
     settings = settings_of(context, lake__dir=lake)
     url = broker_url(context, broker)
+    from lakemq.jobs.session.starting import find_server_once_up
+
+    find_server_once_up(settings.lake.dir, lambda line: note(f"lakemq: {line}"))
     said: list[str] = []
     with progress() as bar:
         task = bar.add_task("replaying", total=None, visible=False)

@@ -86,7 +86,8 @@ def sql(
     Functions: body_text(body), body_json(body), has_tag(tag, 'A || B'), is_system(topic),
     position_of(message_id), broker_of(message_id), half_of(transaction_id).
 
-    The running jobs answer within a second or two. If no jobs run, this starts Spark, which takes some seconds more.
+    The running jobs answer within a second or two; jobs that are still starting are waited for, two minutes at most. If
+    no jobs run, this starts Spark, which takes some seconds more.
     Without the jobs' token, without a lake here or without Spark, it asks the jobs over HTTP as a user, like --http;
     that needs only `pip install lakemq`.
 
@@ -157,6 +158,10 @@ def _answer_over_http(url: str, statement: str, rows_max: int | None, write: Cal
         note("lakemq: there are more rows: --rows-max asks for more of them, as far as the jobs' settings let it")
 
 
+def _say(line: str) -> None:
+    note(f"lakemq: {line}")
+
+
 def _is_answered_over_http(url: str) -> bool:
     from lakemq.client.http import HttpClient
 
@@ -175,7 +180,7 @@ def _answer(
     from lakemq.jobs.errors import LakeNotFound
 
     try:
-        from lakemq.jobs.session.discovery import find_server
+        from lakemq.jobs.session.starting import find_server_once_up
         from lakemq.jobs.session.token_file import token_for
         from lakemq.jobs.sql.connect_client import ConnectClient
         from lakemq.jobs.sql.statement import check_lake, embedded_client
@@ -185,7 +190,7 @@ def _answer(
         note(f"lakemq: asking the jobs over HTTP, with the rights of this user: there is no module {error.name} here")
         _answer_over_http(url, statement, rows_max, write)
         return
-    server = find_server(settings.lake.dir)
+    server = find_server_once_up(settings.lake.dir, _say)
     try:
         token = None if server is None else token_for(settings.sql, settings.lake.dir)
         if server is None:
@@ -202,6 +207,6 @@ def _answer(
         with ConnectClient(server, token) as client:
             write(client.run(statement))
         return
-    note(f"lakemq: no jobs answer for the lake in {settings.lake.dir}, or not yet; starting Spark here")
+    note(f"lakemq: no jobs answer for the lake in {settings.lake.dir}; starting Spark here")
     with quiet_stderr(), embedded_client(settings, url, statement) as client:
         write(client.run(statement))

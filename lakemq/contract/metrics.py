@@ -104,7 +104,7 @@ LOG = (
     _gauge("disk_bytes", "All bytes of it."),
     _gauge("disk_full_in_seconds", "When it is full, at this pace."),
     _counter("dropped_messages", "Dropped, as the log was full, for good."),
-    _gauge("uncompacted_messages", "Messages that are in the log alone."),
+    _gauge("uncompacted_messages", "Messages of the log, those of system topics too, that the lake lacks yet."),
     _gauge(
         "uncompacted_seconds",
         "How far the lake is behind the log: how long ago, at least, the first message was stored that it lacks.",

@@ -13,6 +13,9 @@ REASON_SHOWN_MAX = 300
 EVENTS_MAX = 400
 """Pages of a history are added until it has so many events."""
 BROADCASTING = "broadcasting"
+CONSUMES_MS = 90_000
+"""A receive waits for a minute at most by default: a group without members that hasn't received for longer, and holds
+nothing, has no consumers."""
 _TITLES = {
     "stored": "Delivered to its topic",
     "scheduled": "Put aside until its next delivery",
@@ -221,7 +224,7 @@ def _open_half(waits: Mapping[str, Any]) -> str:
 def _of_group(history: Mapping[str, Any], group: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> Answer:
     own = [event for event in events if event["group"] == group["group"]]
     said = (
-        (_by_event(own[-1], group, own) if own else None)
+        (_by_event(history, group, own) if own else None)
         or _by_receipt(group)
         or _by_place(history, group)
         or _by_obstacle(history, group)
@@ -233,8 +236,9 @@ def _of_group(history: Mapping[str, Any], group: Mapping[str, Any], events: Sequ
     return Answer(group["group"], *said)
 
 
-def _by_event(last: Mapping[str, Any], group: Mapping[str, Any], own: Sequence[Mapping[str, Any]]) -> Said | None:
+def _by_event(history: Mapping[str, Any], group: Mapping[str, Any], own: Sequence[Mapping[str, Any]]) -> Said | None:
     """By what happened last."""
+    last = own[-1]
     reason = next((text for event in reversed(own) if (text := _reason(event))), "")
     why = f" Last error: {reason}" if reason else ""
     times = last["reconsume_times"]
@@ -254,21 +258,21 @@ def _by_event(last: Mapping[str, Any], group: Mapping[str, Any], own: Sequence[M
         case "nacked":
             return Said(f"Failed at {moment(last['time_ms'])}, and its retry isn't decided yet.{why}", "warn")
         case "retried":
-            return _by_retry(last, group, why)
+            return _by_retry(history, last, group, why)
         case "decided":
             return Said("Dropped: it expired, or the topic was deleted.", "bad")
         case _:
             return None
 
 
-def _by_retry(last: Mapping[str, Any], group: Mapping[str, Any], why: str) -> Said:
+def _by_retry(history: Mapping[str, Any], last: Mapping[str, Any], group: Mapping[str, Any], why: str) -> Said:
     number, offset = last["reconsume_times"], group["retries"]["offset"]
     if offset is not None and offset > last["queue_offset"]:
         return Said(f"Consumed, in retry {number}." if number else "Consumed, after it was sent again.", "good")
     if not group["consume_enabled"]:
         return Said(f"Retry {number} waits: the group is paused.{why}", "warn", _resume(group))
-    if not group["member_count"] and not group["receives"]:
-        return Said(f"Retry {number} waits: the group has no consumers now.{why}", "bad")
+    if not _has_consumers(history, group):
+        return Said(f"Retry {number} waits: the group has no consumers now.{_last_receive(group)}{why}", "bad")
     return Said(
         f"Retry {number} is ready since {moment(last['time_ms'])}, and no client has finished it yet.{why}", "warn"
     )
@@ -314,8 +318,9 @@ def _by_obstacle(history: Mapping[str, Any], group: Mapping[str, Any]) -> Said |
         return Said("Each member gets it, and keeps its own offset: the broker doesn't know how far they are.", "")
     if not group["consume_enabled"]:
         return Said(f"The group is paused{_place_of(history, group)}. Resume it.", "bad", _resume(group))
-    if not group["member_count"] and not group["receives"]:
-        return Said(f"The group has no consumers now{_place_of(history, group)}. Start its consumers.", "bad")
+    if not _has_consumers(history, group):
+        place = _place_of(history, group)
+        return Said(f"The group has no consumers now{place}.{_last_receive(group)} Start its consumers.", "bad")
     if group["member_count"] and group["paused_members"] >= group["member_count"]:
         clients = f"lakemq group clients {shlex.quote(group['group'])}"
         return Said(f"All its members are paused{_place_of(history, group)}.", "bad", clients)
@@ -340,6 +345,23 @@ def _by_lag(history: Mapping[str, Any], group: Mapping[str, Any]) -> Said:
     return Said(
         f"The group is behind{_place_of(history, group)}: {count(ahead)} messages come first.{held}", "warn", lag
     )
+
+
+def _has_consumers(history: Mapping[str, Any], group: Mapping[str, Any]) -> bool:
+    """Whether it has members, or somebody receives for it. Brokers of older versions don't say when."""
+    if group["member_count"] or "received_ms" not in group:
+        return bool(group["member_count"] or group["receives"])
+    received_ms = group["received_ms"]
+    return bool(group["holds_messages"]) or (received_ms is not None and history["now_ms"] - received_ms <= CONSUMES_MS)
+
+
+def _last_receive(group: Mapping[str, Any]) -> str:
+    """When somebody received for it last; empty: nobody ever did."""
+    if not group["receives"]:
+        return ""
+    if group["received_ms"] is None:
+        return " It has not received since the broker started."
+    return f" It last received at {moment(group['received_ms'])}."
 
 
 def _expired_ms(history: Mapping[str, Any]) -> int | None:

@@ -46,6 +46,24 @@ def test_a_topic_is_configured_and_the_rest_stays_as_it_was(run: Run, shell: She
     assert (wrong.code, wrong.stderr.count("\n")) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("doctor --config x", "--config goes before the command: lakemq --config FILE doctor"),
+        ("topic list --config=x", "--config goes before the command: lakemq --config FILE topic list"),
+        ("topic --config x list", "--config goes before the command: lakemq --config FILE topic"),
+        ("pull t --token-file x", "--token-file goes before the command: lakemq --token-file FILE pull"),
+        ("topic list --version", "--version stands alone: lakemq --version"),
+        ("topic list --confg x", "No such option: --confg (Possible options: --json) (see lakemq topic list --help)"),
+        ("--confg x doctor", "No such option: --confg (Possible options: --config) (see lakemq --help)"),
+        ("sql --output", "Option '--output' requires an argument. (see lakemq --help)"),
+    ],
+)
+def test_an_option_of_all_commands_that_stands_behind_one_says_where_it_goes(run: Run, typed: str, said: str) -> None:
+    done = run(*typed.split())
+    assert (done.code, done.stdout, done.stderr) == (2, "", f"lakemq: {said}\n")
+
+
 def test_lines_of_stdin_are_messages(shell: Shell) -> None:
     shell("produce", "cli_lines", "--queue", "1", stdin="one\n\ntwo")
     assert [message["body"] for message in shell.pulled("cli_lines", "--queue", "1")] == ["one", "two"]

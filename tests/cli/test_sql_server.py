@@ -20,7 +20,7 @@ from lakemq.jobs.sql.connect_client import ConnectClient
 from lakemq.jobs.sql.connect_session import connect_session
 from lakemq.model.errors import SettingsError
 from tests.cli.shell import Run
-from tests.cli.site import SPARK_SECRET, WAIT_S_MAX, Site
+from tests.cli.site import SPARK_SECRET, WAIT_S_MAX, Site, wait_for
 
 pytestmark = pytest.mark.timeout(500)
 
@@ -138,6 +138,30 @@ def test_lakemq_sql_finds_the_token_and_asks_as_a_user_without(
     assert done.code != 0
     assert "another token" in done.stderr
     assert "s3cret" not in done.stdout + done.stderr
+
+
+def test_jobs_that_are_still_starting_are_waited_for(site: Site, server: Server, tmp_path: Path) -> None:
+    """Each command started a Spark of its own, though the jobs' was about to be there."""
+    assert server.pid
+    commands = (["sql", "SELECT 7 AS n"], ["replay", "--where", "topic = 'orders'", "--to", "again", "--dry-run"])
+    file = site.folder / "lake" / "_connect.json"
+    file.rename(tmp_path / "not yet")
+    logs = [tmp_path / arguments[0] for arguments in commands]
+    started = [site.start(arguments, log) for arguments, log in zip(commands, logs, strict=True)]
+    try:
+        for process, log in zip(started, logs, strict=True):
+            wait_for(lambda log=log: "still starting; waiting for them" in log.read_text(), log, process)
+    except BaseException:
+        for process in started:
+            process.kill()
+            process.wait()
+        raise
+    finally:
+        (tmp_path / "not yet").rename(file)
+    codes = [process.wait(WAIT_S_MAX) for process in started]
+    for code, log in zip(codes, logs, strict=True):
+        assert code == 0, log.read_text()
+        assert "starting Spark here" not in log.read_text()
 
 
 def test_pysparks_own_session_shows_the_token(server: Server, token: str) -> None:

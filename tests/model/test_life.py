@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakemq.model.life import EVENTS_MAX, goes_on, life_of, with_page
+from lakemq.model.life import CONSUMES_MS, EVENTS_MAX, goes_on, life_of, with_page
 
 NOW = 1_800_000_000_000
 SENT = {
@@ -25,6 +25,8 @@ GROUP: dict[str, Any] = {
     "paused_members": 0,
     "subscribed": True,
     "receives": False,
+    "received_ms": None,
+    "holds_messages": False,
     "offset": 10,
     "lag": 11,
     "end_offset": 21,
@@ -34,6 +36,10 @@ GROUP: dict[str, Any] = {
     "out": None,
     "retries": {"offset": None},
 }
+
+
+GONE: dict[str, Any] = {"member_count": 0, "receives": True}
+"""It has received, and has no members."""
 
 
 def history(*events: dict[str, Any], group: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
@@ -83,6 +89,19 @@ RETRIED = {"what": "retried", "reconsume_times": 1, "queue_offset": 4}
         (history(group={"consume_enabled": False}), "The group is paused: it is at offset 10, this is at 20", "bad"),
         (history(group={"paused_members": 1}), "All its members are paused", "bad"),
         (history(group={"member_count": 0}), "The group has no consumers now", "bad"),
+        (
+            history(group=GONE | {"received_ms": NOW - CONSUMES_MS - 1, "offset": 20}),
+            "no consumers now: it is at offset 20, this is at 20. It last received at 2027-01-15 07:58:29.999. Start",
+            "bad",
+        ),
+        (history(group=GONE), "this is at 20. It has not received since the broker started. Start", "bad"),
+        (history(group=GONE | {"received_ms": NOW - CONSUMES_MS}), "10 messages come first", "warn"),
+        (history(group=GONE | {"holds_messages": True, "offset": 20}), "the next one that the group has to", "warn"),
+        (
+            history(NACKED, RETRIED, group=GONE | {"received_ms": NOW - CONSUMES_MS - 1}),
+            "the group has no consumers now. It last received at 2027-01-15 07:58:29.999. Last error",
+            "bad",
+        ),
         (history(group={"model": "broadcasting", "offset": None}), "keeps its own offset", ""),
         (
             history(group={"filters": [{"expression": "a", "matches": False}]}),
@@ -145,6 +164,13 @@ def test_a_group_has_it_or_why_not(given: dict[str, Any], text: str, tone: str) 
     (answer,) = life_of(given).answers
     assert text in answer.text
     assert (answer.group, answer.tone) == ("g", tone)
+
+
+def test_of_a_broker_that_does_not_say_when_a_group_received_it_receives() -> None:
+    group = {name: each for name, each in GROUP.items() if name not in ("received_ms", "holds_messages")}
+    for receives, text in ((True, "10 messages come first"), (False, "no consumers now: it is at offset 10")):
+        (answer,) = life_of(history(groups=[group | GONE | {"receives": receives}])).answers
+        assert text in answer.text
 
 
 WAITED = {"target": None, "groups": None}

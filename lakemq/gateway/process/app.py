@@ -189,7 +189,9 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
     search = TopicSearch(store, cold, by_key, limits.pull_bytes_max, limits.client_share)
     return [
         message_routes.make_router(store, cold, by_key),
-        find_routes.make_router(log, search, History(store, cold, limits.client_share), broker.groups, work.listing),
+        find_routes.make_router(
+            *(log, search, History(store, cold, limits.client_share), broker.groups, work.listing, broker.clock)
+        ),
         routing_routes.make_router(router, log, work.answering),
         transaction_routes.make_router(router, limits.wait_ms_max),
         redrive_routes.make_router(broker.redriver, Listing(router.executor, cold, limits.client_share), broker.groups),

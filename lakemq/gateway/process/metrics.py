@@ -100,8 +100,10 @@ class BrokerCollector(Collector):
         full_in_s = log_cleanup.full_in_s
         yield family("lakemq_disk_full_in_seconds", float("inf") if full_in_s is None else full_in_s)
         yield family("lakemq_dropped_messages_total", retention.dropped.positions)
-        yield family("lakemq_uncompacted_messages", log_cleanup.uncertain_messages)
-        yield family("lakemq_uncompacted_seconds", self._behind_s(self._in_lake()))
+        in_lake = self._in_lake()
+        missing = self._broker.log.next_position - max(in_lake, self._broker.log.min_position)
+        yield family("lakemq_uncompacted_messages", max(missing, 0))
+        yield family("lakemq_uncompacted_seconds", self._behind_s(in_lake))
         jump = retention.jump
         yield family("lakemq_clock_ahead_seconds", 0 if jump is None else jump.ahead_ms / 1000)
 

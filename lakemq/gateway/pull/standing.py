@@ -10,6 +10,7 @@ from lakemq.gateway.groups.differences import subscriptions_of
 from lakemq.gateway.http.in_slices import Pause
 from lakemq.model.errors import InvalidFilter
 from lakemq.model.names import retry_topic
+from lakemq.storage.disk.clock import Clock
 from lakemq.storage.lake.cold_rows import ColdSlice
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.reader import Slice
@@ -22,14 +23,17 @@ HOLDERS_MAX = 5
 class Standings:
     """Of all groups of one broker."""
 
-    def __init__(self, log: CommitLog, groups: Groups) -> None:
+    def __init__(self, log: CommitLog, groups: Groups, clock: Clock) -> None:
         self._log = log
+        self._clock = clock
         self._groups = groups
 
     async def of(self, name: str, message: dict[str, Any], part: Slice | ColdSlice) -> dict[str, Any]:
         """Of the group with that name, as JSON values. `offset`: the first that the group has not finished in the
         message's queue; None: it has neither committed one nor received. `filters`: what its members want of the topic,
-        and whether the message is that; `held_by`: who says to have the queue. `out`: it is handed out."""
+        and whether the message is that; `held_by`: who says to have the queue. `out`: it is handed out. `received_ms`:
+        when somebody last asked to receive the topic for the group; None: not since the broker started.
+        `holds_messages`: the group has received messages, of any topic, that it has not finished."""
         group, topic, queue_id = self._groups.find(name), message["topic"], message["queue_id"]
         receipts = self._log.routing.receipts
         received = receipts.floor(name, topic, queue_id)
@@ -45,6 +49,8 @@ class Standings:
             "paused_members": len(group.paused),
             "subscribed": group.consumes(topic),
             "receives": received is not None,
+            "received_ms": self._received_ms(name, topic),
+            "holds_messages": receipts.out_of_group.get(name, 0) > 0,
             "offset": committed if received is None else received,
             "lag": None if lag is None else lag.lag,
             "end_offset": None if lag is None else lag.max_offset,
@@ -57,6 +63,12 @@ class Standings:
             else {"until_ms": out.until_ms, "attempt": out.reconsume_times + 1, "most": out.max_reconsume_times},
             "retries": self._retries(group),
         }
+
+    def _received_ms(self, group: str, topic: str) -> int | None:
+        found = self._log.routing.receipts.find(group, topic)
+        if found is None or not found.used_ms:
+            return None
+        return self._clock.now_ms() - (self._clock.counted_ms() - found.used_ms)
 
     def _retries(self, group: Group) -> dict[str, Any]:
         """How far the group is with its retries."""

@@ -182,7 +182,10 @@ class Receiver:
         self._turn += 1
         if (subscription := self._log.routing.receipts.find(wanted.group, wanted.topic)) is not None:
             subscription.turn += 1
-        return await self._store(wanted, chosen, lock), True
+        given = await self._store(wanted, chosen, lock)
+        if subscription is None:  # the first receive has made it
+            self._places.use(wanted.group, wanted.topic)
+        return given, True
 
     def _let_go(self, wanted: ReceiveRequest, lock: asyncio.Lock) -> None:
         """End a receive that hands nothing out of what it may have chosen."""

@@ -30,6 +30,7 @@ from lakemq.gateway.routes.topics_of_group import READS, sight_of_topics
 from lakemq.model.access import Action, need_of_group, need_of_topic
 from lakemq.model.expiry import expires_ms
 from lakemq.model.names import HALF_TOPIC, SCHEDULE_TOPIC, check_readable
+from lakemq.storage.disk.clock import Clock
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.web.asgi import client_of
 from lakemq.web.gate import Gate
@@ -45,10 +46,12 @@ Criterion = Annotated[str, AfterValidator(check_text), Query(min_length=1, max_l
 TimeMs = Annotated[int, Query(ge=0, le=NUMBER_MAX)]
 
 
-def make_router(log: CommitLog, search: TopicSearch, history: History, groups: Groups, listing: Gate) -> APIRouter:
+def make_router(
+    log: CommitLog, search: TopicSearch, history: History, groups: Groups, listing: Gate, clock: Clock
+) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter()
-    _add_history(router, log, history, groups, listing)
+    _add_history(router, log, history, Standings(log, groups, clock), groups, listing)
     _add_clients(router, groups, listing)
 
     @serves(router, find_routes.SEARCH)
@@ -97,9 +100,9 @@ def _expires_ms(log: CommitLog, message: dict[str, Any]) -> int | None:
     return expires_ms(message["store_time_ms"], message.get("ttl_ms"), 0 if topic is None else topic.config.ttl_ms)
 
 
-def _add_history(router: APIRouter, log: CommitLog, history: History, groups: Groups, listing: Gate) -> None:
-    standings = Standings(log, groups)
-
+def _add_history(
+    router: APIRouter, log: CommitLog, history: History, standings: Standings, groups: Groups, listing: Gate
+) -> None:
     @serves(router, find_routes.HISTORY)
     async def history_of(  # pyright: ignore[reportUnusedFunction]
         request: Request, message_id: str, after: Annotated[str, Query(max_length=CHARACTERS_MAX)] = ""

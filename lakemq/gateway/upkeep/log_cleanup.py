@@ -82,11 +82,6 @@ class LogCleanup:
         """When the log will be refused more, if the disk fills as it does; None: it doesn't."""
         return self._outlook.full_in_s(self._log.settings.free_bytes_min)
 
-    @property
-    def uncertain_messages(self) -> int:
-        """How many messages of the log the lake doesn't hold for certain."""
-        return self._log.next_position - max(self._log.retention.certain_position, self._log.min_position)
-
     def degraded(self) -> list[str]:
         """What will stop the log, or keeps it from letting go, before it does; a line each."""
         log, found = self._log, list[str]()

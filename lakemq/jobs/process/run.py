@@ -40,6 +40,7 @@ from lakemq.jobs.session.connect import server_of
 from lakemq.jobs.session.discovery import withdraw
 from lakemq.jobs.session.java import check_java
 from lakemq.jobs.session.session import start_session
+from lakemq.jobs.session.starting import marked
 from lakemq.jobs.sql.live import LiveViews
 from lakemq.jobs.tables.driver import Driver
 from lakemq.logs import say
@@ -78,6 +79,18 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str], nameservers:
     os.nice(settings.spark.niceness)  # the JVM and its workers inherit it
     stop = Event()
     find_tokens_first(broker_url.split(","))
+    with marked(settings.lake.dir) if LAKE in chosen else nullcontext():
+        _run(settings, broker_url, nameservers, chosen, away, stop)
+
+
+def _run(
+    settings: Settings,
+    broker_url: str,
+    nameservers: Sequence[str],
+    chosen: set[str],
+    away: OSError | None,
+    stop: Event,
+) -> None:
     session = _start(settings, chosen, stop)
     if session is None:
         return

@@ -53,7 +53,7 @@ def announce(lake: Path, server: Server) -> None:
     lake.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)
     keep_token(lake, server.token)
     new = lake / f"{FILE}.{server.pid}"
-    content = {"url": server.url, "pid": server.pid, "boot": _boot()}
+    content = {"url": server.url, "pid": server.pid, "boot": boot()}
     new.write_text(json.dumps(content) + "\n", encoding="utf-8")
     new.replace(lake / FILE)
 
@@ -74,7 +74,7 @@ def read(lake: Path) -> Server | None:
         if not all(server.address):  # which fails for what is no URL
             return None
         # Another machine's, in a folder that both have: its loopback is not this one's, nor are its processes.
-        is_elsewhere = content.get("boot", _boot()) != _boot()
+        is_elsewhere = content.get("boot", boot()) != boot()
         return None if is_elsewhere and is_loopback(server.address[0]) else server
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -91,7 +91,7 @@ def find_server(lake: Path) -> Server | None:
     return None
 
 
-def _boot() -> str:
+def boot() -> str:
     """This run of this machine, where the system names it; else ""."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()

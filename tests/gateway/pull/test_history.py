@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import httpx
 
 from lakemq.gateway.pull import history as history_of
-from tests.gateway.http_client import is_problem, produce, put_topic
+from lakemq.testing import start_gateway
+from tests.gateway.http_client import connect, is_problem, produce, put_topic
 
 
 def history(http: httpx.Client, message_id: str, **query: str) -> dict[str, Any]:
@@ -61,6 +63,20 @@ def test_a_message_that_is_retried_dead_redriven_and_acknowledged_has_all_of_it(
     assert history(http, ended["events"][-3]["message_id"])["message"]["message_id"] == name
     (group,) = ended["groups"]
     assert (group["group"], group["passed"], group["out"]) == (topic, True, None)
+
+
+def test_when_a_group_last_received_is_told_until_the_broker_is_started_again(tmp_path: Path) -> None:
+    with start_gateway(tmp_path) as gateway, connect(gateway) as http:
+        first, second = (each["message_id"] for each in produce(http, "t", *[{"body": "x", "queue_id": 0}] * 2))
+        began_ms = history(http, first)["now_ms"]
+        receive(http, "g", "t")
+        (group,) = (answer := history(http, second))["groups"]
+        # Of two clocks, one of which may be set meanwhile.
+        assert began_ms - 1000 <= group["received_ms"] <= answer["now_ms"] + 1000
+        assert group["holds_messages"] is True
+    with start_gateway(tmp_path) as gateway, connect(gateway) as http:
+        (group,) = history(http, second)["groups"]
+        assert (group["receives"], group["received_ms"]) == (True, None)
 
 
 def test_a_scheduled_message_waits_and_is_then_another_or_is_recalled(http: httpx.Client, topic: str) -> None:
