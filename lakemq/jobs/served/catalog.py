@@ -78,15 +78,20 @@ class Catalog:
     def _own_of_topics(self) -> list[Table]:
         """Spark reads the log of each, so they are looked at no more often than the lake's."""
         try:
-            topics = {name: topic_of_own(self._spark, name) for name in own_names(self._spark, TOPICS_MAX)}
+            names = own_names(self._spark, TOPICS_MAX)
         except (PySparkException, Py4JError) as error:
             logger.debug("can't list the own tables of topics: %s", error)
             return []
-        return [
-            Table((name,), columns, topic)
-            for name, topic in topics.items()
-            if topic is not None and (columns := self._columns((name,))) is not None
-        ]
+        return [table for name in names if (table := self._own(name)) is not None]
+
+    def _own(self, name: str) -> Table | None:
+        try:
+            topic = topic_of_own(self._spark, name)
+        except (PySparkException, Py4JError) as error:
+            logger.debug("can't look at %s: %s", name, error)
+            return None
+        columns = None if topic is None else self._columns((name,))
+        return None if columns is None else Table((name,), columns, topic)
 
     def _columns(self, parts: tuple[str, ...]) -> list[tuple[str, str]] | None:
         try:

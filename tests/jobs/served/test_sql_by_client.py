@@ -123,7 +123,7 @@ def test_the_command_asks_as_a_user_where_it_is_told_to_or_has_no_lake(
     for options in (("--http",), ()):
         told = run("sql", COUNTS, *options, *where)
         assert [json.loads(line) for line in told.stdout.splitlines()] == [{"topic": "orders", "messages": 10}], told
-    assert "the jobs answer over HTTP" in told.stderr
+    assert "asking the jobs over HTTP" in told.stderr
 
 
 def test_both_clients_ask_in_one_call(broker: Scene) -> None:
@@ -166,7 +166,7 @@ def test_the_command_writes_every_format_without_spark(broker: Scene, tmp_path: 
         ]
         done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, timeout=WAIT_S, check=False)
         assert done.returncode == 0, done.stderr
-        assert (b"the jobs answer over HTTP" in done.stderr) == (not option)
+        assert (b"asking the jobs over HTTP" in done.stderr) == (not option)
         return done.stdout
 
     assert [json.loads(line) for line in ask("json").splitlines()] == [{"n": 7, "v": ["T"]}] * 2
