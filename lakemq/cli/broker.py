@@ -11,7 +11,7 @@ from rich.text import Text
 from lakemq.cli import shown
 from lakemq.cli.log_level import log_level
 from lakemq.cli.options import AsJson, Broker, Nameservers
-from lakemq.cli.output import note, stdout, write_line
+from lakemq.cli.output import note, remark, stdout, write_line
 from lakemq.cli.replicas import Replica, address_of_leader, find_replicas, leaders, of_one_broker
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.primary import FOLLOWER, PRIMARY
@@ -63,7 +63,7 @@ def list_brokers(
     stdout().print(table)
     for row in rows:
         if row["problem"]:
-            note(f"lakemq: {row['address']}: {row['problem']}")
+            remark(f"{row['address']}: {row['problem']}")
 
 
 @app.command()

@@ -13,7 +13,7 @@ import typer
 
 from lakemq.cli.delay import moment_ms
 from lakemq.cli.options import AsJson, Broker, Filter, Nameservers, Tags, broker_url, name_servers
-from lakemq.cli.output import note, stdout
+from lakemq.cli.output import remark, stdout
 from lakemq.cli.shown import message_line, write_json
 from lakemq.model.stop_signals import stop_signals
 
@@ -69,7 +69,7 @@ def consume(
     ):
         consumer.subscribe(topic, tags, sql)
         consumer.start()
-        note(f"lakemq: consuming {topic} as {consumer.client_id} of group {group}; Ctrl-C ends it")
+        remark(f"consuming {topic} as {consumer.client_id} of group {group}; Ctrl-C ends it")
         _show_all(consumer, count_max, as_json)
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -15,7 +15,7 @@ from lakemq.cli import shown
 from lakemq.cli.brokers import ask_each, connect_all, said_of, the_one_of
 from lakemq.cli.delay import moment_ms
 from lakemq.cli.options import AsJson, Broker, Nameservers
-from lakemq.cli.output import note, progress, stdout, write_line
+from lakemq.cli.output import progress, remark, stdout, write_line
 from lakemq.client.message import encode_message
 from lakemq.model.errors import GroupNotFound, MessageNotFound, TopicNotFound
 from lakemq.model.names import dead_letter_topic
@@ -84,7 +84,7 @@ def list_letters(
     else:
         stdout().print(_table(found))
     if any(more for _, more in found.values()):
-        note(f"lakemq: there are more; --max shows more than {count_max:,}")
+        remark(f"there are more; --max shows more than {count_max:,}")
 
 
 def _letters(client: HttpClient, group: str, wanted: dict[str, Any], count_max: int) -> tuple[list[DeadLetter], bool]:
@@ -186,7 +186,7 @@ def redrive(
         clients = {each.name: each.client for each in brokers}
         if not dry_run:
             for each in started.values():
-                note(f"lakemq: redrive {each.redrive_id}")
+                remark(f"redrive {each.redrive_id}")
         done = {name: _wait(clients[name], each.redrive_id) for name, each in started.items()}
     if as_json:
         for name, each in done.items():
@@ -198,7 +198,7 @@ def redrive(
         return
     write_line(f"{sum(each['redriven'] for each in done.values()):,} of {matched:,} dead letters sent to {group} again")
     if failed := sum(each["failed"] for each in done.values()):
-        note(f"lakemq: {failed:,} failed; lakemq dead-letters watch with the redrive's id says which")
+        remark(f"{failed:,} failed; lakemq dead-letters watch with the redrive's id says which")
         raise typer.Exit(1)
 
 

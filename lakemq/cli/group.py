@@ -14,7 +14,7 @@ from lakemq.cli.clients import show_clients
 from lakemq.cli.dead_letters import redrive
 from lakemq.cli.delay import moment_ms
 from lakemq.cli.options import AsJson, Broker, Nameservers
-from lakemq.cli.output import note, stdout, write_line
+from lakemq.cli.output import remark, stdout, write_line
 from lakemq.model.errors import ClientNotFound, GroupNotFound, TopicNotFound
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ def show(
     _show_lag(group, found)
     for name, content in found.items():
         if not content["consume_enabled"]:
-            note(f"lakemq: {group} is paused{name and f' at {name}'}: lakemq group resume {group}")
+            remark(f"{group} is paused{name and f' at {name}'}: lakemq group resume {group}")
     for topic in sorted({each["topic"] for content in found.values() for each in content["differences"]}):
-        note(f"lakemq: members subscribe to {topic} in different ways: messages are lost to the group")
+        remark(f"members subscribe to {topic} in different ways: messages are lost to the group")
 
 
 @app.command()
@@ -221,7 +221,7 @@ def _enable(
         done = ask_each(brokers, ask, (GroupNotFound, ClientNotFound))
     who = f"group {group}" if client_id is None else f"{shown.plain(client_id)} of group {group}"
     for name in done:
-        note(f"lakemq: {who} {'consumes' if enabled else 'is paused'}{name and f' at {name}'}")
+        remark(f"{who} {'consumes' if enabled else 'is paused'}{name and f' at {name}'}")
 
 
 @app.command()
@@ -245,7 +245,7 @@ def delete(
             typer.confirm(f"Delete group {group} with its offsets, retries and dead letters?", abort=True, err=True)
         deleted = ask_each(brokers, lambda client: client.delete_group(group), _NOT_THERE)
     for name in deleted:
-        note(f"lakemq: group {group} is deleted{name and f' at {name}'}")
+        remark(f"group {group} is deleted{name and f' at {name}'}")
 
 
 def _place(to: str) -> tuple[ResetTo, int | None]:
@@ -285,4 +285,4 @@ def _show_lag(group: str, found: dict[str, dict[str, Any]]) -> None:
     made.add_row("all", *("" for _ in said_of(*found)), "", "", "", shown.lag(total))
     stdout().print(made)
     if any(content.get("partial") for content in found.values()):
-        note("lakemq: the group has more topics: to see how far it is behind in them takes Sub, Get or List on them")
+        remark("the group has more topics: to see how far it is behind in them takes Sub, Get or List on them")

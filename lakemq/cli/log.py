@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from lakemq.cli.options import BrokerName, DataDir, settings_of
-from lakemq.cli.output import note, stdout, write_line
+from lakemq.cli.output import remark, stdout, write_line
 
 if TYPE_CHECKING:
     from lakemq.storage.mend.verify import Damage
@@ -45,8 +45,8 @@ def verify(context: typer.Context, data_dir: DataDir = None) -> None:
     stdout().print(table)
     _show_damages(report.damages)
     if not report.sound:
-        note(
-            "lakemq: the log is damaged; a gateway that is started makes good what its lake holds, and"
+        remark(
+            "the log is damaged; a gateway that is started makes good what its lake holds, and"
             f" lakemq log repair --data-dir {directory} keeps what is readable"
         )
         raise typer.Exit(1)

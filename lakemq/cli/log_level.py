@@ -11,7 +11,7 @@ import typer
 from lakemq.cli import shown
 from lakemq.cli.delay import milliseconds
 from lakemq.cli.options import AsJson, Broker, Nameservers
-from lakemq.cli.output import note, stdout, write_line
+from lakemq.cli.output import remark, stdout, write_line
 from lakemq.cli.replicas import Replica, find_replicas
 from lakemq.model.errors import LakemqError
 from lakemq.model.primary import PRIMARY
@@ -67,7 +67,7 @@ def log_level(
     found = [(each, _ask(each, levels, for_ms, jobs)) for each in replicas if not jobs or each.of("role") == PRIMARY]
     for each, said in found:
         if isinstance(said, str):
-            note(f"lakemq: {each.address}: {said}")
+            remark(f"{each.address}: {said}")
         elif as_json:
             where = {"broker": each.broker, "replica": each.number, "address": each.address}
             write_line(orjson.dumps({**where, **said}).decode())
@@ -104,14 +104,14 @@ def _told(client: HttpClient, change: str) -> dict[str, Any]:
         if all(each["change"] == change for each in said["jobs"]) and (said["jobs"] or time.monotonic() > end):
             break
         if time.monotonic() > end:
-            note("lakemq: not all jobs have taken it yet")
+            remark("not all jobs have taken it yet")
             break
         time.sleep(LOOK_S)
     if not said["jobs"]:
-        note("lakemq: no jobs are running: jobs that start meanwhile get these levels")
+        remark("no jobs are running: jobs that start meanwhile get these levels")
     for each in said["jobs"]:
         for why in each["refused"]:
-            note(f"lakemq: {each['process']}: {why}")
+            remark(f"{each['process']}: {why}")
     return said
 
 

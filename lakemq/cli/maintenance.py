@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from lakemq.cli.options import AsJson, Broker, LakeDir, broker_url, settings_of
-from lakemq.cli.output import note, stdout, write_line
+from lakemq.cli.output import remark, stdout, write_line
 from lakemq.cli.quiet import STDERR, quiet_stderr
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def cancel(
     if withdrawn:
         write_line(f"cancelled requests that were waiting: {withdrawn}")
     if cancelled is None and not withdrawn:
-        note("lakemq: nothing of that kind was under way")
+        remark("nothing of that kind was under way")
 
 
 @app.command()
@@ -161,7 +161,7 @@ def show_run(done: Run, as_json: bool) -> None:
         for name, value in done.detail.items():
             write_line(f"{name}: {orjson.dumps(value).decode()}")
         if done.error is not None:
-            note(f"lakemq: {done.error}")
+            remark(done.error)
     if done.result != "done":
         raise typer.Exit(1)
 

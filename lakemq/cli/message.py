@@ -13,7 +13,7 @@ from lakemq.cli import shown
 from lakemq.cli.brokers import ask_each, connect_all, the_one_of
 from lakemq.cli.delay import moment_ms
 from lakemq.cli.options import AsJson, Broker, Filter, Nameservers, Tags
-from lakemq.cli.output import note, stdout, write_line
+from lakemq.cli.output import note, remark, stdout, write_line
 from lakemq.client.message import encode_message
 
 if TYPE_CHECKING:
@@ -111,9 +111,9 @@ def _show_found(found: Found, as_json: bool, with_topic: bool) -> None:
         for each in found.waiting:
             write_line(shown.plain(text_of(each)))
     if not found.complete:
-        note("lakemq: not all of the log was looked at, so there may be older ones; lakemq sql finds them")
+        remark("not all of the log was looked at, so there may be older ones; lakemq sql finds them")
     for said in found.notes:
-        note(f"lakemq: {said}")
+        remark(said)
 
 
 @app.command()

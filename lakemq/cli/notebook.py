@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from lakemq.cli.options import Broker, LakeDir, broker_url, check_folder, settings_of
-from lakemq.cli.output import note
+from lakemq.cli.output import remark
 from lakemq.model.errors import LakemqError
 
 ENDINGS = (".html", ".ipynb")
@@ -60,11 +60,11 @@ def run(
 
     notebook = read_notebook(file)
     try:
-        execute(notebook, settings, url, folder=file.parent, cell_s_max=cell_s_max, say=_say)
+        execute(notebook, settings, url, folder=file.parent, cell_s_max=cell_s_max, say=remark)
     finally:
         if has_begun(notebook):
             write_notebook(notebook, written)
-            _say(f"wrote {written}")
+            remark(f"wrote {written}")
 
 
 @app.command()
@@ -92,7 +92,7 @@ def convert(
     from lakemq.jobs.notebook.to_jupyter import read_notebook
 
     write_notebook(read_notebook(file), written)
-    _say(f"wrote {written}")
+    remark(f"wrote {written}")
 
 
 def _checked(path: Path) -> Path:
@@ -107,7 +107,3 @@ def _imported() -> None:
     missing = next((name for name in NEEDED if find_spec(name) is None), None)
     if missing is not None:
         raise LakemqError(f"notebooks need the extra lakemq[notebooks]: there is no {missing}")
-
-
-def _say(line: str) -> None:
-    note(f"lakemq: {line}")

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 import typer
 
 from lakemq.cli.brokers import Named, connect_all
-from lakemq.cli.output import note
+from lakemq.cli.output import remark
 from lakemq.model.errors import LakemqError
 
 
@@ -21,7 +21,7 @@ def connect_with_warning(context: typer.Context, broker: str | None, nameservers
         for name, client in brokers:
             with suppress(LakemqError):  # the work is done: a broker that can't say it is no error
                 if not client.users.token_required():
-                    note(
-                        f"lakemq: warning: {name or 'this broker'} serves requests without a token on its own machine"
+                    remark(
+                        f"warning: {name or 'this broker'} serves requests without a token on its own machine"
                         " (loopback): policies limit only requests that send one, until auth.required = true"
                     )

@@ -44,6 +44,11 @@ def note(text: str) -> None:
     say(text)
 
 
+def remark(text: str) -> None:
+    """One line of the command's own, among those of what it ran, to stderr."""
+    say(f"lakemq: {text}")
+
+
 def fail(detail: str, code: int = 1) -> int:
     """Say in one line what is wrong; returns the exit code for it."""
     say("lakemq: " + " ".join(detail.split()), logging.ERROR)

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from lakemq.cli.options import AsJson, Broker, LakeDir, broker_url, settings_of
-from lakemq.cli.output import note, progress, stdout, write_line
+from lakemq.cli.output import progress, remark, stdout, write_line
 from lakemq.cli.quiet import quiet_stderr
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def replay(
     url = broker_url(context, broker)
     from lakemq.jobs.session.starting import find_server_once_up
 
-    find_server_once_up(settings.lake.dir, lambda line: note(f"lakemq: {line}"))
+    server = find_server_once_up(settings.lake.dir, remark)
     said: list[str] = []
     with progress() as bar:
         task = bar.add_task("replaying", total=None, visible=False)
@@ -66,7 +66,7 @@ def replay(
             from lakemq.jobs.replay.replay import lake_session, look
             from lakemq.jobs.replay.replay import replay as send
 
-            with lake_session(settings, said.append) as session:
+            with lake_session(settings, server, said.append) as session:
                 if dry_run:
                     found, done = look(session, settings.lake.dir, where), None
                 else:
@@ -74,7 +74,7 @@ def replay(
                     wanted = ReplayRequest(where, to, group)
                     done = send(session, settings.lake.dir, url, wanted, rate, again, report)
     for line in said:
-        note(f"lakemq: {line}")
+        remark(line)
     if done is None:
         _show_found(found, as_json)
     else:
@@ -102,9 +102,9 @@ def _show_done(done: Replayed, topic: str, as_json: bool) -> None:
         return
     write_line(f"{done.sent:,} of {done.matched:,} messages are in {topic} again")
     if done.resumed:
-        note("lakemq: an earlier run had begun this; it was gone on with")
+        remark("an earlier run had begun this; it was gone on with")
     if done.gone or done.dropped:
-        note(f"lakemq: {done.gone:,} were erased or let go of meanwhile, {done.dropped:,} the topic no longer took")
+        remark(f"{done.gone:,} were erased or let go of meanwhile, {done.dropped:,} the topic no longer took")
 
 
 def _moment(ms: int) -> str:

@@ -18,7 +18,7 @@ from lakemq.cli.bars import bars_within
 from lakemq.cli.brokers import addresses_of
 from lakemq.cli.lines import stdin_text
 from lakemq.cli.options import Broker, LakeDir, Nameservers, check_folder, settings_of
-from lakemq.cli.output import note, stdout, write_line
+from lakemq.cli.output import remark, stdout, write_line
 from lakemq.cli.quiet import quiet_stderr
 from lakemq.cli.sql_place import fail_statement
 from lakemq.model.errors import InvalidSql, LakemqError, SettingsError
@@ -116,7 +116,7 @@ def sql(
     except InvalidSql as error:
         raise typer.Exit(fail_statement(statement, error)) from None
     if _HIDES.search(statement) and _SYSTEM_TOPIC.search(statement):
-        note("lakemq: live.messages and its like hide system topics; live.all_messages and its like have them")
+        remark("live.messages and its like hide system topics; live.all_messages and its like have them")
 
 
 def _writer(output_format: Format | None, output: Path | None, chart: Path | None) -> Callable[[Result], None]:
@@ -155,11 +155,7 @@ def _answer_over_http(url: str, statement: str, rows_max: int | None, write: Cal
         found = client.sql(statement, rows_max)
     write(Result(found.table.schema, iter(found.table.to_batches())))
     if found.truncated:
-        note("lakemq: there are more rows: --rows-max asks for more of them, as far as the jobs' settings let it")
-
-
-def _say(line: str) -> None:
-    note(f"lakemq: {line}")
+        remark("there are more rows: --rows-max asks for more of them, as far as the jobs' settings let it")
 
 
 def _is_answered_over_http(url: str) -> bool:
@@ -187,10 +183,10 @@ def _answer(
     except ModuleNotFoundError as error:  # an installation without the jobs
         if not _is_answered_over_http(url):
             raise
-        note(f"lakemq: asking the jobs over HTTP, with the rights of this user: there is no module {error.name} here")
+        remark(f"asking the jobs over HTTP, with the rights of this user: there is no module {error.name} here")
         _answer_over_http(url, statement, rows_max, write)
         return
-    server = find_server_once_up(settings.lake.dir, _say)
+    server = find_server_once_up(settings.lake.dir, remark)
     try:
         token = None if server is None else token_for(settings.sql, settings.lake.dir)
         if server is None:
@@ -200,13 +196,13 @@ def _answer(
             raise
         # What the error advises is for those who have no jobs.
         why = f"there is no lake in {settings.lake.dir}" if isinstance(error, LakeNotFound) else error.detail
-        note(f"lakemq: asking the jobs over HTTP, with the rights of this user: {why}")
+        remark(f"asking the jobs over HTTP, with the rights of this user: {why}")
         _answer_over_http(url, statement, rows_max, write)
         return
     if server is not None and token is not None:
         with ConnectClient(server, token) as client:
             write(client.run(statement))
         return
-    note(f"lakemq: no jobs answer for the lake in {settings.lake.dir}; starting Spark here")
+    remark(f"no jobs answer for the lake in {settings.lake.dir}; starting Spark here")
     with quiet_stderr(), embedded_client(settings, url, statement) as client:
         write(client.run(statement))

@@ -15,7 +15,7 @@ from lakemq.cli.extras import need
 from lakemq.cli.gateway_options import Given, gateway_arguments, takes_gateway_options
 from lakemq.cli.lifeline import end_with_parent
 from lakemq.cli.options import global_options, settings_of, url_of
-from lakemq.cli.output import note
+from lakemq.cli.output import note, remark
 from lakemq.cli.supervisor import (
     LOOK_S,
     Restarted,
@@ -98,18 +98,18 @@ def _run(settings: Settings, leading: list[str], stop: Event) -> None:
         if not _wait_until_ready(gateway, url, stop):
             return
         ready = _Readiness(gateway, url)
-        note(f"lakemq: gateway on {url}, log in {settings.storage.data_dir}")
-        note(f"lakemq: jobs start now; they write the lake in {settings.lake.dir}")
+        remark(f"gateway on {url}, log in {settings.storage.data_dir}")
+        remark(f"jobs start now; they write the lake in {settings.lake.dir}")
         if console is not None:
             console.look()
-        note("lakemq: stop with Ctrl-C")
+        remark("stop with Ctrl-C")
         while not stop.wait(LOOK_S):
             gateway.look()
             ready.look()
             jobs.look()
             if console is not None:
                 console.look()
-        note("lakemq: stopping")
+        remark("stopping")
     finally:
         if console is not None:
             console.stop(CONSOLE_GRACE_S)
@@ -128,15 +128,15 @@ def _console(settings: Settings, leading: list[str], url: str) -> Restarted | No
     if not settings.console.enabled:
         return None
     if find_spec("jinja2") is None:
-        note("lakemq: no console, as that needs pip install 'lakemq[console]'")
+        remark("no console, as that needs pip install 'lakemq[console]'")
         return None
     try:
         port = take_port(settings.console.host, settings.console.port)
     except LakemqError as error:
-        note(f"lakemq: no console, as it {error.detail}; set another port: LAKEMQ_CONSOLE__PORT, or console.port")
+        remark(f"no console, as it {error.detail}; set another port: LAKEMQ_CONSOLE__PORT, or console.port")
         return None
     arguments = [*leading, "console", "--host", settings.console.host, "--port", str(port), "--broker", url]
-    note(f"lakemq: console on {url_of(settings.console.host, port, settings.tls.on)}")
+    remark(f"console on {url_of(settings.console.host, port, settings.tls.on)}")
     return Restarted("console", lambda: start_child(arguments), note, needed=False)
 
 
@@ -157,7 +157,7 @@ class _Readiness:
         with HttpClient(self._url) as client, suppress(NotTrusted):  # by then its files have another certificate
             if client.is_ready():
                 self._ready = child
-                note(f"lakemq: the gateway is ready again on {self._url}")
+                remark(f"the gateway is ready again on {self._url}")
 
 
 def _wait_until_ready(gateway: Restarted, url: str, stop: Event) -> bool:

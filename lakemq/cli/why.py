@@ -13,11 +13,12 @@ from rich.text import Text
 
 from lakemq.cli import shown
 from lakemq.cli.brokers import Named, ask_each
-from lakemq.cli.output import note, stdout, write_line
+from lakemq.cli.output import remark, stdout, write_line
 from lakemq.cli.search import SearchQuery, search_by_key, together
 from lakemq.model.errors import MessageNotFound
 from lakemq.model.ids import parse_message_id
 from lakemq.model.life import Answer, Life, goes_on, life_of, with_page
+from lakemq.model.spark_sql import literal
 from lakemq.model.written import moment
 
 if TYPE_CHECKING:
@@ -44,17 +45,16 @@ def ids_of(brokers: list[Named], topic: str | None, wanted: SearchQuery) -> list
     ids = [each.message_id for each in (*found.waiting, *found.messages)][: wanted.count_max]
     key = shown.plain(wanted.key or "")
     if ids:
-        note(f"lakemq: {len(ids):,} with the key {key!r}: {', '.join(ids)}")
+        remark(f"{len(ids):,} with the key {key!r}: {', '.join(ids)}")
     else:
         # A recalled message is in no queue and waits no more: only the lake finds it by its key.
-        plain = key.replace("\\", "\\\\").replace("'", "\\'")
-        statement = f"SELECT message_id, topic, state FROM scheduled WHERE array_contains(keys, '{plain}')"  # noqa: S608  shown, not run
-        argument = shlex.quote(statement) if set(plain) & set('"$`\\!') else f'"{statement}"'
-        note(f"lakemq: to see whether it was recalled: lakemq sql {argument}")
+        statement = f"SELECT message_id, topic, state FROM scheduled WHERE array_contains(keys, {literal(key)})"  # noqa: S608  shown, not run
+        argument = shlex.quote(statement) if set(statement) & set('"$`\\!') else f'"{statement}"'
+        remark(f"to see whether it was recalled: lakemq sql {argument}")
     if not found.complete:
-        note("lakemq: not all of the log was looked at, so there may be older ones")
+        remark("not all of the log was looked at, so there may be older ones")
     for said in found.notes:
-        note(f"lakemq: {said}")
+        remark(said)
     if not ids:
         where = "any topic that this user may list and read" if topic is None else f"topic {topic}"
         at = f" at {len(brokers):,} brokers" if len(brokers) > 1 else ""
@@ -73,9 +73,9 @@ def answer(client: HttpClient, message_id: str, group: str | None, pages_max: in
     else:
         show(history, life, answers, group)
     if history["next_after"] is not None:
-        note("lakemq: the log wasn't read to its end; --pages reads more of it")
+        remark("the log wasn't read to its end; --pages reads more of it")
     if group is None and history["more_groups"]:
-        note(f"lakemq: {history['more_groups']:,} more groups of this topic were not looked at")
+        remark(f"{history['more_groups']:,} more groups of this topic were not looked at")
 
 
 def history_of(client: HttpClient, message_id: str, pages_max: int) -> dict[str, Any]:

@@ -9,13 +9,13 @@ from typing import Any
 
 from lakemq.console.asked import Broker
 from lakemq.console.histories import history_of
-from lakemq.console.sought import literal
 from lakemq.console.sql_rows import rows_by_name
 from lakemq.contract import dead_letter_routes
 from lakemq.model.errors import LakemqError
 from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.model.life_event import what_of
 from lakemq.model.names import HALF_TOPIC, SCHEDULE_TOPIC
+from lakemq.model.spark_sql import literal
 
 LOOK_MS_MAX = 20_000
 """So long the lake is read for one message, in all."""

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 from lakemq.console.asked import Broker
 from lakemq.console.shown import body_bytes
-from lakemq.model.column_type import in_sql, quoted
+from lakemq.model.column_type import in_sql
 from lakemq.model.errors import IncompatibleSchema, InvalidRequest
 from lakemq.model.infer_schema import Inferred, infer_schema
 from lakemq.model.schema import TEXT_BYTES_MAX, SchemaVersion, TopicSchemas, compact, next_version, parse_schema
 from lakemq.model.schema_kinds import last_of_each
+from lakemq.model.spark_sql import quoted
 
 KIND_NAMES = {"json": "JSON Schema", "avro": "Avro", "protobuf": "Protobuf"}
 TEXT_CHARACTERS_MAX = 4 * TEXT_BYTES_MAX

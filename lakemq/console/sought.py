@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from lakemq.console import shown
 from lakemq.console.sql_rows import rows_by_name
+from lakemq.model.spark_sql import literal
 
 PREVIEW_CHARACTERS = 4 * shown.PREVIEW_MAX
 LAKE_MS_MAX = 20_000
@@ -73,11 +74,6 @@ class Sought(NamedTuple):
             f"SELECT {', '.join(_COLUMNS)}\nFROM messages\nWHERE {' AND '.join(terms)}\n"
             f"ORDER BY position DESC LIMIT {most:d}"
         )
-
-
-def literal(text: str) -> str:
-    """The text as a literal of Spark's SQL, whatever is in it."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def request_of(statement: str, most: int) -> bytes:

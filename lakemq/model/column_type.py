@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from lakemq.model.spark_sql import quoted
+
 BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, DECIMAL = "boolean", "int", "bigint", "float", "double", "decimal"
 STRING, BINARY, DATE, TIMESTAMP = "string", "binary", "date", "timestamp"
 JSON = "json"
@@ -62,11 +64,6 @@ def in_sql(type: ColumnType) -> str:
         of = in_sql(type.of)
         return f"map<string,{of}>" if type.kind == MAP else f"array<{of}>"
     return STRING if type.kind == JSON else type.kind
-
-
-def quoted(name: str) -> str:
-    """The name as an identifier of Spark's SQL, whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def has_kind(type: ColumnType, kind: str) -> bool:

@@ -20,9 +20,9 @@ from lakemq.model.column_type import (
     STRUCT,
     ColumnType,
     in_sql,
-    quoted,
 )
 from lakemq.model.errors import InvalidRequest
+from lakemq.model.spark_sql import quoted
 from lakemq.model.topic_columns import IN_TABLE_ONLY
 
 PREFIX = "topic_"

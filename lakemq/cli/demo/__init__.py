@@ -14,7 +14,7 @@ import typer
 
 from lakemq.cli.extras import need
 from lakemq.cli.options import global_options, settings_of
-from lakemq.cli.output import note, write_line
+from lakemq.cli.output import note, remark, write_line
 
 if TYPE_CHECKING:
     from lakemq.cli.demo.broker import Broker
@@ -60,7 +60,7 @@ def demo(
     if not keep:
         show_next(root if stays else None)
     if not holds:
-        note("lakemq: a check of the demo failed")
+        remark("a check of the demo failed")
         raise typer.Exit(1)
 
 

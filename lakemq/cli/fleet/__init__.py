@@ -14,7 +14,7 @@ import typer
 
 from lakemq.cli.extras import need
 from lakemq.cli.options import settings_of
-from lakemq.cli.output import note, write_line
+from lakemq.cli.output import note, remark, write_line
 from lakemq.cli.supervisor import stop_requests
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def fleet(
         if not stays:
             shutil.rmtree(root, ignore_errors=True)
     if not holds:
-        note("lakemq: a check of the fleet failed")
+        remark("a check of the fleet failed")
         raise typer.Exit(1)
 
 

@@ -179,8 +179,9 @@ class Puller:
                     await asyncio.sleep(0)  # others go on: so much may be passed over
                     continue
                 scanned = SCANNED_MAX
-            deadline = _deadline(deadline, pull, offset, loop.time())
-            left = deadline - loop.time()
+            now = loop.time()
+            deadline = _deadline(deadline, pull, offset, now)
+            left = deadline - now
             if left <= 0 or self._work.waiters.stopping or scanned >= SCANNED_MAX:
                 status = "no_matched_message" if scanned else "no_new_message"
                 return Pulled(status, offset, [], gone=holes, expired=expired)

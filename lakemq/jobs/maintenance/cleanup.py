@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from lakemq.jobs.lake.query import CHECKPOINTS
 from lakemq.jobs.maintenance.requests import FOLDER
 from lakemq.jobs.maintenance.runs import forget_runs
 from lakemq.jobs.maintenance.work import Outcome, Work
+from lakemq.jobs.tables.table_log import TableLog
 from lakemq.objects.path import beside
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.lake.delta_log import drop_old_sums, half_written
@@ -62,17 +62,12 @@ def _remove_older(files: Iterable[Path], before_ms: int) -> int:
 
 
 def _clean_logs(work: Work) -> int:
-    """Delta does it by whole days, and after every hundredth commit; here by the hour, also of a table that rests."""
-    jvm: Any = work.session._jvm  # pyright: ignore[reportPrivateUsage]
-    java_session: Any = work.session._jsparkSession  # pyright: ignore[reportPrivateUsage]
-    none = jvm.scala.Option.empty()
-    hour = getattr(jvm.org.apache.spark.sql.delta, "TruncationGranularity$").__getattr__("MODULE$").HOUR()
+    """How many files all tables' logs have fewer now."""
     count = 0
     for path in work.paths():
         work.check()
         before = len(list((path / "_delta_log").iterdir()))
-        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(java_session, str(path))
-        log.cleanUpExpiredLogs(log.update(False, none, none), none, none, hour)
+        TableLog(work.session, path).clean_up()
         drop_old_sums(path)
         count += max(0, before - len(list((path / "_delta_log").iterdir())))
     return count

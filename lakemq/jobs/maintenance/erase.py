@@ -21,7 +21,6 @@ from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance.erased_files import has_begun, remove_files, set_begun, what_waits
 from lakemq.jobs.maintenance.progress import catch_up, ends_of
 from lakemq.jobs.maintenance.rebuild import is_below
-from lakemq.jobs.maintenance.retention import sql_text
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.sql.catalog import register_catalog
 from lakemq.jobs.sql.condition import check_condition
@@ -35,6 +34,7 @@ from lakemq.jobs.tables.turns import KEEPING, turn_of
 from lakemq.model.errors import LakemqError
 from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, NACK_TOPIC, REPLY_TOPIC
+from lakemq.model.spark_sql import literal
 
 MESSAGES_MAX = 1_000_000
 """At most so many at a time: their positions are held in memory."""
@@ -228,7 +228,7 @@ def _delete(work: Work, path: Path, found: pa.Table, broker_column: str = "broke
     if found.num_rows <= _IN_LIST_MAX:  # Delta finds the files by their statistics then
         brokers: list[str] = sorted(set(found["broker"].to_pylist()))
         each = (
-            f"{broker_column} = {sql_text(broker)} AND {column} IN ({', '.join(map(str, _positions(found, broker)))})"
+            f"{broker_column} = {literal(broker)} AND {column} IN ({', '.join(map(str, _positions(found, broker)))})"
             for broker in brokers
         )
         condition = " OR ".join(f"({part})" for part in each)

@@ -21,6 +21,7 @@ from lakemq.jobs.tables.table_files import is_table
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.jobs.tables.turns import KEEPING, turn_of
 from lakemq.model.keep import Keep, keep_of
+from lakemq.model.spark_sql import literal
 
 _MINUTE_MS = 60_000
 
@@ -116,7 +117,7 @@ def _cut_by_size(rows: DataFrame, bytes_max: int) -> int:
 
 
 def _is_before(cuts: dict[str, int]) -> str:
-    each = (f"topic = {sql_text(name)} AND store_time < timestamp_millis({cut})" for name, cut in cuts.items())
+    each = (f"topic = {literal(name)} AND store_time < timestamp_millis({cut})" for name, cut in cuts.items())
     return " OR ".join(f"({condition})" for condition in each)
 
 
@@ -127,12 +128,6 @@ def delete_rows(work: Work, path: Path, condition: str) -> int:
     with turn_of(path):
         rows = work.session.sql(statement).toArrow()
     return int(rows["num_affected_rows"][0].as_py())
-
-
-def sql_text(text: str) -> str:
-    """A literal of Spark SQL."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def _moment(ms: int) -> str:

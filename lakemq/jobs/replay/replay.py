@@ -33,7 +33,7 @@ from lakemq.jobs.replay.plan import (
     rows_of,
     sweep_plans,
 )
-from lakemq.jobs.session.discovery import find_server
+from lakemq.jobs.session.discovery import Server
 from lakemq.jobs.session.token_file import token_for
 from lakemq.jobs.sql.connect_client import complaint
 from lakemq.jobs.sql.connect_session import connect_session
@@ -166,10 +166,9 @@ def _state(client: LogClient, plan: Plan) -> dict[str, int]:
 
 
 @contextmanager
-def lake_session(settings: Settings, say: Callable[[str], None]) -> Generator[SparkSession]:
-    """A session in the running jobs' Spark, or else in one that is started here and ends with it. Raises
-    `LakeNotFound`."""
-    server = find_server(settings.lake.dir)
+def lake_session(settings: Settings, server: Server | None, say: Callable[[str], None]) -> Generator[SparkSession]:
+    """A session in the running jobs' Spark, which is at this server; else in one that is started here and ends with
+    it. Raises `LakeNotFound`."""
     if server is not None:
         session = connect_session(server, token_for(settings.sql, settings.lake.dir))
         try:

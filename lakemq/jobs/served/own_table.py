@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.sql.catalog import find_table
-from lakemq.jobs.tables.table_log import delta_class, java_class
+from lakemq.jobs.tables.table_log import look_at
 from lakemq.jobs.tables.topic_table import TOPIC
 from lakemq.model.topic_table import PREFIX
 
@@ -36,9 +35,5 @@ def topic_of_own(session: SparkSession, name: str) -> str | None:
         return None
     location = table.location()
     place = location.toString() if location.getScheme() not in (None, "file") else location.getPath()
-    java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
-    jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
-    none = java_class(jvm, "scala.Option").empty()
-    snapshot = delta_class(jvm, "DeltaLog").forTable(java_session, place).update(False, none, none)
-    found = snapshot.metadata().configuration().get(TOPIC)
+    found = look_at(session, place).metadata().configuration().get(TOPIC)
     return str(found.get()) if found.isDefined() else None

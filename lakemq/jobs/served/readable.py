@@ -12,6 +12,7 @@ from lakemq.jobs.session.connect import LIVE
 from lakemq.jobs.sql.catalog import ALL, HIDING
 from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 from lakemq.model.sight import Names, Pattern, Sight
+from lakemq.model.spark_sql import literal
 
 
 class Rows(Enum):
@@ -99,7 +100,7 @@ def _names(names: Names, column: str) -> str:
 
 
 def _pattern(pattern: Pattern, column: str) -> str:
-    text = pattern.name.replace("\\", "\\\\").replace("'", "\\'")
+    text = literal(pattern.name)
     if not pattern.is_prefix:
-        return f"{column} = '{text}'"
-    return f"startswith({column}, '{text}')" if text else "true"
+        return f"{column} = {text}"
+    return f"startswith({column}, {text})" if pattern.name else "true"

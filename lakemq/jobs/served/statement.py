@@ -27,9 +27,9 @@ from lakemq.jobs.sql.parsed_plan import Relation, Walk
 from lakemq.jobs.sql.place import place_in
 from lakemq.jobs.sql.text import place_of
 from lakemq.jobs.sql.topic_tables import DATABASE, topic_of
-from lakemq.model.column_type import quoted
 from lakemq.model.errors import Busy, InvalidSql, LakemqError, RequestTimeout
 from lakemq.model.sight import ANYBODY, Sight
+from lakemq.model.spark_sql import quoted
 
 POOL = "sql"
 MESSAGES = "messages"

@@ -24,6 +24,7 @@ from lakemq.model.dead_letter import Fact, state_in_sql
 from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.model.ids import MESSAGE_ID_PATTERN, NONCE_PATTERN
 from lakemq.model.names import AUDIT_TOPIC, DEAD_LETTER_PREFIX, GROUP_TOPIC, RETRY_PREFIX
+from lakemq.model.spark_sql import literal
 from lakemq.objects.path import is_object
 from lakemq.storage.lake.delta_log import tables_of
 
@@ -229,7 +230,7 @@ def _register_table(session: SparkSession, name: str, path: Path) -> None:
             return
         else:
             session.sql(f"DROP TABLE `{name}`")
-    session.sql(f"CREATE TABLE `{name}` USING delta LOCATION '{_quoted(path)}'")
+    session.sql(f"CREATE TABLE `{name}` USING delta LOCATION {literal(str(path))}")
 
 
 def _register_empty(session: SparkSession, name: str) -> None:
@@ -242,7 +243,3 @@ def _register_empty(session: SparkSession, name: str) -> None:
 
 def _is_at(location: Any, path: Path) -> bool:
     return str(location.toString()) == str(path) if is_object(path) else Path(location.getPath()) == path
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("\\", "\\\\").replace("'", "\\'")

@@ -29,9 +29,10 @@ from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.session.connect import LIVE
 from lakemq.jobs.tables.topic_rows import ERROR, FIELDS, decoding
-from lakemq.model.column_type import ColumnType, in_sql, quoted
+from lakemq.model.column_type import ColumnType, in_sql
 from lakemq.model.errors import LakemqError, SchemaNotFound
 from lakemq.model.schema import SchemaVersion, TopicSchemas, parse_schema
+from lakemq.model.spark_sql import quoted
 from lakemq.model.topic_columns import IN_VIEW, SOURCES
 
 DATABASE = "topics"

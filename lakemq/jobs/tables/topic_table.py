@@ -18,7 +18,8 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.tables.table import PROPERTIES, Layout
-from lakemq.model.column_type import ColumnType, in_sql, quoted
+from lakemq.model.column_type import ColumnType, in_sql
+from lakemq.model.spark_sql import literal, quoted
 from lakemq.model.topic_columns import TYPES
 from lakemq.model.topic_table import PREFIX, new_fields, table_name
 from lakemq.objects.path import delta_options
@@ -113,7 +114,7 @@ def _begin(session: SparkSession, path: Path, topic: str, columns: ColumnType, *
     listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in kinds.items())
     life = uuid.uuid4().hex[:_LIFE_DIGITS]
     own = {"delta.dataSkippingStatsColumns": ",".join(STATISTICS), TOPIC: topic, LIFE: life}
-    properties = ", ".join(f"'{key}' = '{value}'" for key, value in (PROPERTIES | own).items())
+    properties = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in (PROPERTIES | own).items())
     layout = f"CLUSTER BY ({_CLUSTERED_BY}) TBLPROPERTIES ({properties})"
     # One commit takes the rows away, and changes columns and life: a kill leaves both as they were, or neither.
     made = "REPLACE" if anew else "CREATE"

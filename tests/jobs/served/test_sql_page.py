@@ -80,8 +80,9 @@ def test_the_catalog_has_the_tables_that_one_may_ask_with_their_columns(scene: S
         assert tables["messages"].keys() == tables["live.messages"].keys()
         assert everything["bounds"]["rows_max"] == 100_000
         assert everything["complete"] is True
+        # Other tests' topics are tables in the session's catalog too, and some of them are named as hers are.
         named = [each["table"] for each in said("ines").json()["tables"]]
-        assert [each for each in named if not each.startswith("topics.")] == ["messages", "live.messages"]
+        assert [each for each in named if not each.startswith(("topics.", "topic_"))] == ["messages", "live.messages"]
         assert said("nobody").json()["tables"] == []
         unknown = http.get(f"{scene.server.url}/v1/sql", headers={"Authorization": "Bearer lmq_0123456789abcdef_0"})
         assert unknown.status_code == 401
