@@ -1,4 +1,4 @@
-"""`lakemq dead-letters list | show | redrive | watch`."""
+"""`lakemq dead-letters list | show | redrive | watch | discard`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RUNNING = "running"
 _NOT_THERE = (GroupNotFound, TopicNotFound)
 """A broker may not have heard of a group that others have."""
 
-app = typer.Typer(no_args_is_help=True, help="Show dead letters, and redrive them to their group.")
+app = typer.Typer(no_args_is_help=True, help="Show dead letters, redrive them to their group, or discard them.")
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
 
 
@@ -39,6 +39,7 @@ class State(StrEnum):
 
     OPEN = "open"
     REDRIVEN = "redriven"
+    DISCARDED = "discarded"
     GONE = "gone"
     ALL = "all"
 
@@ -64,7 +65,7 @@ def list_letters(
 ) -> None:
     """List a group's dead letters, newest first, with why they failed.
 
-    Open ones can be redriven. Gone ones can't: neither the log nor the lake has them any more.
+    Open ones can be redriven or discarded. Gone ones can't: neither the log nor the lake has them any more.
 
     \b
     lakemq dead-letters list billing
@@ -200,6 +201,45 @@ def redrive(
     if failed := sum(each["failed"] for each in done.values()):
         remark(f"{failed:,} failed; lakemq dead-letters watch with the redrive's id says which")
         raise typer.Exit(1)
+
+
+@app.command()
+def discard(
+    context: typer.Context,
+    group: GroupName,
+    where: Annotated[str, typer.Option("--where", metavar="SQL", help="SQL predicate that chooses the letters.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the letters.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    as_json: AsJson = False,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Discard dead letters that nothing will ever process.
+
+    They can still be read, but they are no longer open, and no redrive sends them. This can't be undone. The predicate
+    is as in redrive.
+
+    \b
+    lakemq dead-letters discard billing --where "failure_class = 'ValueError'" --dry-run
+    lakemq dead-letters discard billing --where "tag = 'invoice' AND failed_at < '2026-01-01'" --yes
+    lakemq dead-letters discard billing --where "true" --yes --nameservers http://127.0.0.1:9876
+    """
+    if not dry_run and not yes:
+        typer.confirm(f"No redrive will send them again. Discard the dead letters of {group}?", abort=True, err=True)
+    with connect_all(context, broker, nameservers) as brokers:
+        done = ask_each(brokers, lambda client: client.discard(group, where, dry_run), _NOT_THERE)
+    if as_json:
+        for name, each in done.items():
+            write_line(orjson.dumps(each | said_of(name)).decode())
+        return
+    matched = sum(each["matched"] for each in done.values())
+    if dry_run:
+        write_line(f"{matched:,} dead letters of {group} match; none was discarded")
+        return
+    discarded = sum(each["discarded"] for each in done.values())
+    write_line(f"discarded {discarded:,} of {matched:,} dead letters of {group}")
+    if discarded < matched:
+        remark(f"{matched - discarded:,} are just being redriven")
 
 
 @app.command()

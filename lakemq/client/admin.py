@@ -18,6 +18,7 @@ from lakemq.client.manage.groups import ResetTo
 from lakemq.client.manage.redrives import LOOK_EVERY
 from lakemq.client.manage.results import (
     ClientInfo,
+    Discarded,
     GroupInfo,
     GroupSummary,
     OffsetChange,
@@ -290,9 +291,9 @@ class Admin:
     ) -> Iterator[DeadLetter]:
         """A group's dead letters, broker by broker, newest first within each, a page at a time.
 
-        `state`: `open`, `redriven` or `gone`. `reason`: a part of the failure's class or text. `topic`: the topic that
-        they were first sent to. `begin`, `end`: when they became dead letters. Use `message` to get their bodies.
-        Raises `GroupNotFound`.
+        `state`: `open`, `redriven`, `discarded` or `gone`. `reason`: a part of the failure's class or text. `topic`:
+        the topic that they were first sent to. `begin`, `end`: when they became dead letters. Use `message` to get
+        their bodies. Raises `GroupNotFound`.
         """
         return self._loop.iterate(
             self._admin.dead_letters(
@@ -316,6 +317,17 @@ class Admin:
         `InvalidFilter`, `InvalidRequest` for too many at a time.
         """
         return self._loop.run(self._admin.redrive(group, where, rate_per_s=rate_per_s, dry_run=dry_run, broker=broker))
+
+    def discard(
+        self, group: str, where: str | None = None, *, dry_run: bool = False, broker: str | None = None
+    ) -> Discarded:
+        """Give up a group's open dead letters for good: all, or those that match an SQL predicate over their columns.
+        They stay readable, and no redrive sends them. Returns when all are discarded. After an error, the same call
+        again discards the rest.
+
+        `dry_run`: only counts them. Raises `GroupNotFound`, `InvalidFilter`, `InvalidRequest` for too many at a time.
+        """
+        return self._loop.run(self._admin.discard(group, where, dry_run=dry_run, broker=broker))
 
     def redrive_progress(self, redrive: Redrive | str) -> RedriveProgress:
         """The progress of a redrive, which you can also name by one of its ids. Raises `RedriveNotFound`."""

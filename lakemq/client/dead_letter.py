@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Self
 
-DeadLetterState = Literal["open", "redriven", "gone"]
+DeadLetterState = Literal["open", "redriven", "discarded", "gone"]
 
 
 class DeadLetter(NamedTuple):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lakemq.client.manage.results import (
         ClientInfo,
         ColumnInfo,
+        Discarded,
         GroupInfo,
         GroupSummary,
         MemberInfo,
@@ -68,6 +69,7 @@ __all__: list[str] = [
     "DeadLetter",
     "DecodeError",
     "Decoder",
+    "Discarded",
     "Encoded",
     "Encoder",
     "Frame",
@@ -129,6 +131,7 @@ MODULES = {
     "DeadLetter": "lakemq.client.dead_letter",
     "DecodeError": "lakemq.client.bodies.decoder",
     "Decoder": "lakemq.client.bodies.decoder",
+    "Discarded": "lakemq.client.manage.results",
     "Encoded": "lakemq.client.bodies.encoder",
     "Encoder": "lakemq.client.bodies.encoder",
     "Frame": "lakemq.client.frame",

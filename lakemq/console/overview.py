@@ -301,4 +301,4 @@ def _stuck_groups(look: Look) -> Iterator[Problem]:
         if row.dead:
             text = f"Group {row.group} has {count(row.dead)} dead letter{'' if row.dead == 1 else 's'}."
             link = f"/groups/{row.group}/dead-letters"
-            yield Problem(look.name, text, "Find out why they failed, then redrive them.", link)
+            yield Problem(look.name, text, "Find out why they failed, then redrive or discard them.", link)

@@ -28,6 +28,7 @@ DONE = {
     "paused": "Group paused: it receives nothing until you resume it.",
     "resumed": "Group resumed.",
     "redriving": "The redrive has started.",
+    "discarded": "The dead letters are discarded.",
     "signed-out": "You are signed out.",
     "user-disabled": "The user is disabled.",
     "user-enabled": "The user is enabled.",

@@ -1,10 +1,10 @@
-"""The route that lists dead letters."""
+"""The routes that list dead letters and discard them."""
 
 from __future__ import annotations
 
 from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
 from lakemq.contract.right import group
-from lakemq.contract.route import Field, Route
+from lakemq.contract.route import Answered, Field, Reads, Route
 from lakemq.model.access import Action
 from lakemq.model.dead_letter import LetterState
 
@@ -25,5 +25,15 @@ DEAD_LETTERS = Route(
     ),
     rights=group(Action.GET, Action.SUB, by_handler="shows topics on which the caller has `Sub` or `Get`"),
 )
+DISCARD = Route(
+    "POST",
+    "/v1/groups/{group}/dead-letters/discard",
+    "routing",
+    "Discard dead letters: they stay readable, and no redrive sends them",
+    reads=Reads.JSON,
+    differs=Answered.CONFIRMED,
+    rights=group(Action.UPDATE, by_handler="`where` also needs `Sub` on it"),
+    audited=True,
+)
 
-ALL: tuple[Route, ...] = (DEAD_LETTERS,)
+ALL: tuple[Route, ...] = (DEAD_LETTERS, DISCARD)

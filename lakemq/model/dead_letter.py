@@ -1,5 +1,5 @@
-"""What becomes of a dead letter: it is still open, or was redriven, or is gone. One rule, for whoever lists them: the
-gateway decides by it letter by letter, and the view `dead_letters` has it as SQL."""
+"""What becomes of a dead letter: it is still open, was redriven or discarded, or is gone. One rule, for whoever lists
+them: the gateway decides by it letter by letter, and the view `dead_letters` has it as SQL."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ class LetterState(StrEnum):
     """It waits: a redrive would send it to its group."""
     REDRIVEN = "redriven"
     """A redrive has sent it to its group again."""
+    DISCARDED = "discarded"
+    """Somebody has given it up for good: it stays readable, and no redrive sends it."""
     GONE = "gone"
     """Nobody can send it to its group any more."""
 
@@ -26,13 +28,16 @@ class Fact(StrEnum):
     it is its place."""
     COPIED = "copied"
     """A redrive's copy of it was made."""
+    GIVEN_UP = "given up"
+    """A discard has named it while it was open."""
     UNREACHABLE = "unreachable"
-    """No redrive finds it: its group was deleted since, or it is so old that nobody knows whether it was redriven."""
+    """No redrive finds it: its group was deleted since, or it is so old that nobody knows what became of it."""
 
 
 RULE: tuple[tuple[Fact, LetterState], ...] = (
     (Fact.UNSTORED, LetterState.GONE),
     (Fact.COPIED, LetterState.REDRIVEN),
+    (Fact.GIVEN_UP, LetterState.DISCARDED),
     (Fact.UNREACHABLE, LetterState.GONE),
 )
 """The first fact that holds decides. Without one it is open."""

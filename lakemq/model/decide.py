@@ -19,7 +19,7 @@ from lakemq.model.transaction import Resolution, TransactionState
 State = DelayState | TransactionState | RetryState | ReceiptState
 DelayAction = Literal["hold", "deliver", "recall", "move", "wait", "drop"]
 TransactionAction = Literal["commit", "rollback", "check", "give_up"]
-NackAction = Literal["retry", "dead_letter", "deliver", "nack", "redrive"]
+NackAction = Literal["retry", "dead_letter", "deliver", "nack", "redrive", "discard"]
 ReceiptAction = Literal["acknowledge", "change", "nack", "retry", "dead_letter", "forget", "receive"]
 Action = DelayAction | TransactionAction | NackAction | ReceiptAction
 
@@ -53,6 +53,8 @@ class Event(StrEnum):
     ROLLED_BACK = "rolled back"
     NACKED = "nacked"
     REDRIVEN = "redriven"
+    GIVEN_UP = "given up"
+    """Somebody discards it."""
     RECEIVED = "received"
     ACKNOWLEDGED = "acknowledged"
     CHANGED = "changed"
@@ -70,7 +72,7 @@ class Effect(NamedTuple):
 
 _W, _D = DelayState.WAITING, DelayState.DECIDED
 _H, _K = TransactionState.HALF, TransactionState.CHECKED
-_N, _RETRY_WAITS, _T, _Q, _Z = RetryState
+_N, _RETRY_WAITS, _T, _Q, _Z, _X = RetryState
 _O = ReceiptState.OUT
 
 TRANSITIONS: Mapping[Kind, Mapping[tuple[State, Event], Effect]] = {
@@ -100,6 +102,7 @@ TRANSITIONS: Mapping[Kind, Mapping[tuple[State, Event], Effect]] = {
         (_RETRY_WAITS, Event.DUE): Effect("deliver", _T),
         (_T, Event.NACKED): Effect("nack", _N),
         (_Q, Event.REDRIVEN): Effect("redrive", _Z),
+        (_Q, Event.GIVEN_UP): Effect("discard", _X),
         (_Z, Event.NACKED): Effect("nack", _N),
     },
     Kind.RECEIPT: {

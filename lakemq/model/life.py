@@ -252,7 +252,7 @@ def _by_event(history: Mapping[str, Any], group: Mapping[str, Any], own: Sequenc
             show = f"lakemq dead-letters show {shlex.quote(group['group'])} {last['message_id']}"
             return Said(f"Dead letter since {moment(last['time_ms'])}{because}", "bad", show)
         case "dead":
-            return Said("A dead letter that was redriven, or can't be sent again.", "warn")
+            return Said("A dead letter that was redriven or discarded, or can't be sent again.", "warn")
         case "scheduled" if last["pending"]:
             return Said(f"In retry {times} until {moment(last['due_ms'])}.{why}", "warn")
         case "nacked":

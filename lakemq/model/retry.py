@@ -18,6 +18,7 @@ class RetryState(StrEnum):
     RETRIED = "T"
     DEAD = "Q"
     REDRIVEN = "Z"
+    DISCARDED = "X"
 
 
 class ReceiptState(StrEnum):

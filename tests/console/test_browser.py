@@ -216,12 +216,17 @@ def test_dead_letters_are_ticked_sent_and_kept(seen: Seen, http: httpx.Client, n
         page.get_by_role("link", name="CSV").click()
     assert "<script>alert(1)</script>" in Path(kept.value.path()).read_text("utf-8")
     page.get_by_role("checkbox").first.check()
-    page.get_by_role("button", name="Count them").click()
+    page.get_by_role("button", name="Send again…").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("1 dead letter would be sent again")
     page.get_by_role("button", name="Send them").click()
     expect(page.locator("#progress")).to_contain_text("redriven")
     page.goto(f"/groups/{name}/dead-letters")
     expect(page.get_by_role("checkbox")).to_have_count(1)
+    page.get_by_role("button", name="Discard…").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("1 dead letter would be discarded")
+    page.get_by_role("button", name="Discard them").click()
+    expect(page.get_by_text("The dead letters are discarded.")).to_be_visible()
+    expect(page.get_by_role("checkbox")).to_have_count(0)
 
 
 def test_a_groups_lag_is_drawn_while_its_page_is_open(seen: Seen, http: httpx.Client, name: str) -> None:

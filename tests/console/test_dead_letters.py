@@ -57,6 +57,22 @@ def test_those_that_are_ticked_are_sent_and_no_others(visitor: Visitor, group: s
     assert visitor.post(path, rate="10", **{"tick-x": "1"}).status_code == 400
 
 
+def test_those_that_are_ticked_are_discarded_and_no_others(visitor: Visitor, group: str) -> None:
+    path = f"/groups/{group}/dead-letters"
+    ticks = sorted(re.findall(r'name="(tick-\d+)"', visitor.get(path)))
+    counted = visitor.post(path, discard="1", rate="10", **dict.fromkeys(ticks[:2], "1")).text
+    assert "2 dead letters would be discarded" in counted
+    assert "2 are ticked" in counted
+    hidden = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', counted))
+    done = visitor.http.post(f"{path}/discard", data={key: unescape(value) for key, value in hidden.items()})
+    assert went_to(done) == path
+    assert sorted(re.findall(r'name="(tick-\d+)"', visitor.get(path))) == ticks[2:]
+    assert visitor.get(path, state="discarded").count(">discarded</span>") == 2
+    wrong = visitor.post(path, discard="1", rate="10", where="tag =")
+    assert wrong.status_code == 400
+    assert "0 dead letters match" in visitor.post(path, discard="1", rate="10", where="tag = 'none'").text
+
+
 def test_what_is_listed_is_kept_as_a_file(visitor: Visitor, group: str) -> None:
     path = f"/groups/{group}/dead-letters/export"
     response = visitor.http.get(path, params={"format": "jsonl"})

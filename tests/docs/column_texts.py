@@ -91,8 +91,9 @@ OF_TABLES: dict[str, dict[str, str]] = {
         "failure_text": "the text of the last failure",
         "failed_at": "when it became a dead letter",
         "deliveries": "how often the broker delivered it before",
-        "state": "`open`, `redriven` or `gone` ([sql.md](sql.md#dead-letters))",
+        "state": "`open`, `redriven`, `discarded` or `gone` ([sql.md](sql.md#dead-letters))",
         "redriven_at": "when it was redriven",
+        "discarded_at": "when it was discarded",
     },
     "audit": {
         "at": "when it was recorded",
@@ -169,6 +170,7 @@ VIEW_COLUMNS: dict[str, dict[str, str]] = {
         "deliveries": "int",
         "state": "string",
         "redriven_at": "timestamp",
+        "discarded_at": "timestamp",
     },
     "audit": {
         "at": "timestamp",

@@ -150,7 +150,7 @@ RETRIED = {"what": "retried", "reconsume_times": 1, "queue_offset": 4}
             "Dead letter since 2027-01-15 07:59:10.001 because of boom",
             "bad",
         ),
-        (history(NACKED, {"what": "dead", "pending": False}), "A dead letter that was redriven", "warn"),
+        (history(NACKED, {"what": "dead", "pending": False}), "A dead letter that was redriven or discarded", "warn"),
         (history(NACKED, {"what": "decided", "tag": "drop"}), "Dropped: it expired", "bad"),
         (history({"what": "received", "pending": False}), "10 messages come first", "warn"),
         (

@@ -1,4 +1,4 @@
-"""Dead letters, sent to their group again."""
+"""Dead letters, sent to their group again or discarded."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from lakemq.client.consume.subscription import to_ms
 from lakemq.client.dead_letter import DeadLetter, DeadLetterPage, DeadLetterState, asked
 from lakemq.client.manage.ask import Brokers
-from lakemq.client.manage.results import Redrive, RedriveProgress, RedriveResult
+from lakemq.client.manage.results import Discarded, Redrive, RedriveProgress, RedriveResult
 from lakemq.client.outgoing import check_group
 from lakemq.contract import routes
-from lakemq.contract.dead_letter_routes import DEAD_LETTERS
+from lakemq.contract.dead_letter_routes import DEAD_LETTERS, DISCARD
 
 LOOK_EVERY = timedelta(milliseconds=500)
 PAGE = 1_000
@@ -39,9 +39,9 @@ class Redrives:
     ) -> AsyncIterator[DeadLetter]:
         """A group's dead letters, broker by broker, newest first within each, a page at a time.
 
-        `state`: `open`, `redriven` or `gone`. `reason`: a part of the failure's class or text. `topic`: the topic that
-        they were first sent to. `begin`, `end`: when they became dead letters. Use `message` to get their bodies.
-        Raises `GroupNotFound`.
+        `state`: `open`, `redriven`, `discarded` or `gone`. `reason`: a part of the failure's class or text. `topic`:
+        the topic that they were first sent to. `begin`, `end`: when they became dead letters. Use `message` to get
+        their bodies. Raises `GroupNotFound`.
         """
         target = DEAD_LETTERS.at(check_group(group))
         begin_ms, end_ms = (None if each is None else to_ms(each) for each in (begin, end))
@@ -81,6 +81,24 @@ class Redrives:
             ids=tuple(each["redrive_id"] for each in answers),
             matched=sum(each["matched"] for each in answers),
             gone=sum(each.get("gone", 0) for each in answers),
+        )
+
+    async def discard(
+        self, group: str, where: str | None = None, *, dry_run: bool = False, broker: str | None = None
+    ) -> Discarded:
+        """Give up a group's open dead letters for good: all, or those that match an SQL predicate over their columns.
+        They stay readable, and no redrive sends them. Returns when all are discarded. After an error, the same call
+        again discards the rest.
+
+        `dry_run`: only counts them. Raises `GroupNotFound`, `InvalidFilter`, `InvalidRequest` for too many at a time.
+        """
+        content: dict[str, Any] = {"dry_run": dry_run} | ({} if where is None else {"where": where})
+        target = DISCARD.at(check_group(group))
+        found = (await self._brokers.each(lambda each: each.send(target, content, twice=False), broker)).values()
+        return Discarded(
+            matched=sum(each["matched"] for each in found),
+            discarded=sum(each["discarded"] for each in found),
+            gone=sum(each.get("gone", 0) for each in found),
         )
 
     async def redrive_progress(self, redrive: Redrive | str) -> RedriveProgress:

@@ -186,6 +186,15 @@ class RedriveResult(NamedTuple):
     redriven_message_id: str | None
 
 
+class Discarded(NamedTuple):
+    """The dead letters that a discard `matched`, and how many it `discarded`: those that a redrive was just sending are
+    left out. `gone`: how many more are neither in the log nor in the lake any longer."""
+
+    matched: int
+    discarded: int
+    gone: int
+
+
 class ScheduledMessage(NamedTuple):
     """A message that waits until `due_ms`. `retry_topic`: the topic of which it is a retry; then `topic` is the group's
     retry topic, and the message can't be recalled. `keys`: at most the first 20."""

@@ -1,4 +1,4 @@
-"""What a group has given up on: looked through, kept as a file, and sent to it again."""
+"""What a group has given up on: looked through, kept as a file, sent to it again or discarded."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from lakemq.console.rendering import segment
 from lakemq.console.visit import Visit
 from lakemq.console.work_turns import WorkTurns
 from lakemq.contract import dead_letter_routes, routes
+from lakemq.contract.route import Route
 from lakemq.model.access import Action
+from lakemq.model.dead_letter import LetterState
 from lakemq.model.errors import InvalidRequest, LakemqError
 
 PAGE_ROWS = 50
-STATES = ("open", "redriven", "gone")
+STATES = tuple(each.value for each in LetterState)
 RESULTS_SHOWN_MAX = 200
 TICK = "tick-"
 """How the fields of a form begin that name letters, each by its offset among the group's."""
@@ -120,15 +122,16 @@ _EXPORTS = WorkTurns(EXPORTS_MAX, USER_EXPORTS_MAX, "exports of dead letters")
 
 
 async def preview(visit: Visit) -> Response:
-    """How many a redrive would send: nothing is sent yet."""
+    """How many a redrive would send, or a discard take: nothing is done yet."""
+    is_discard = visit.field("discard") == "1"
     try:
-        answer = await _redrive(visit, dry_run=True)
+        answer = await (_discard(visit, dry_run=True) if is_discard else _redrive(visit, dry_run=True))
     except LakemqError as error:
         if error.code not in _TRIED:
             raise
         return await _list(visit, error.detail, 400)
     return visit.page(
-        "redrive.html",
+        "discard.html" if is_discard else "redrive.html",
         group=visit.path("group"),
         where=_where(visit),
         ticked=len(_ticked(visit)),
@@ -144,11 +147,26 @@ async def redrive(visit: Visit) -> Response:
     return visit.go(f"/groups/{segment(visit.path('group'))}/redrives/{segment(answer['redrive_id'])}", "redriving")
 
 
+async def discard(visit: Visit) -> Response:
+    """Give them up for good."""
+    await _discard(visit, dry_run=False)
+    return visit.go(f"/groups/{segment(visit.path('group'))}/dead-letters", "discarded")
+
+
+async def _discard(visit: Visit, dry_run: bool) -> dict[str, Any]:
+    content: dict[str, Any] = {"dry_run": dry_run} | ({"where": where} if (where := _where(visit)) else {})
+    return await _ask(visit, dead_letter_routes.DISCARD, content)
+
+
 async def _redrive(visit: Visit, dry_run: bool) -> dict[str, Any]:
     content: dict[str, Any] = {"dry_run": dry_run, "rate_per_s": visit.number("rate", RATE_DEFAULT, 1, RATE_MAX)}
     if where := _where(visit):
         content["where"] = where
-    target = routes.REDRIVE.at(visit.path("group"))
+    return await _ask(visit, routes.REDRIVE, content)
+
+
+async def _ask(visit: Visit, route: Route, content: dict[str, Any]) -> dict[str, Any]:
+    target = route.at(visit.path("group"))
     answer = await visit.broker.ask(target, body=json.dumps(content).encode(), timeout_s=60.0)
     return answer.json()
 
@@ -184,5 +202,6 @@ ROUTES = (
     ("GET", "/groups/{group}/dead-letters/export", export),
     ("POST", "/groups/{group}/dead-letters", preview),
     ("POST", "/groups/{group}/dead-letters/redrive", redrive),
+    ("POST", "/groups/{group}/dead-letters/discard", discard),
     ("GET", "/groups/{group}/redrives/{redrive_id}", progress),
 )

@@ -21,6 +21,7 @@ from lakemq.model.names import (
     CHECK_MAX_TOPIC,
     DEAD_LETTER_PREFIX,
     DECISION_TOPIC,
+    DISCARD_TOPIC,
     HALF_TOPIC,
     NACK_TOPIC,
     OP_TOPIC,
@@ -47,7 +48,7 @@ _COLUMNS = (
 _IS_PARENT = pc.IndexOptions(pa.scalar(TRACE_PARENT))
 _SETTLED = {names.RETRY, names.DEAD_LETTER}
 _FAILED = {names.DEAD_LETTER, names.GIVE_UP}
-_OF_NO_MESSAGE = (ACK_TOPIC, NACK_TOPIC, REDRIVE_TOPIC)
+_OF_NO_MESSAGE = (ACK_TOPIC, NACK_TOPIC, REDRIVE_TOPIC, DISCARD_TOPIC)
 _ABOUT_REAL = (RETRY_PREFIX, DEAD_LETTER_PREFIX, HALF_TOPIC, CHECK_MAX_TOPIC)
 """Begins of topics whose messages have that of theirs as `real_topic`."""
 

@@ -31,7 +31,7 @@ from lakemq.gateway.pull.search import TopicSearch
 from lakemq.gateway.receive import serve
 from lakemq.gateway.receive.places import Places
 from lakemq.gateway.receive.receiver import Receiver
-from lakemq.gateway.redrive import Listing
+from lakemq.gateway.redrive import Discarder, Listing
 from lakemq.gateway.requests.request_handler import RequestHandler
 from lakemq.gateway.requests.requests import Requests
 from lakemq.gateway.routes import (
@@ -194,7 +194,12 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
         ),
         routing_routes.make_router(router, log, work.answering),
         transaction_routes.make_router(router, limits.wait_ms_max),
-        redrive_routes.make_router(broker.redriver, Listing(router.executor, cold, limits.client_share), broker.groups),
+        redrive_routes.make_router(
+            broker.redriver,
+            Discarder(router.executor, cold),
+            Listing(router.executor, cold, limits.client_share),
+            broker.groups,
+        ),
         sink_routes.make_router(broker.sinks, broker.replication),
         group_routes.make_router(broker.groups, log, work),
         client_routes.make_router(broker.groups, log, work),

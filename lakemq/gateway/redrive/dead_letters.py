@@ -15,7 +15,7 @@ from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.effects.executor import Executor
 from lakemq.gateway.filter import Filter
 from lakemq.gateway.redrive.columns import to_rows
-from lakemq.model.errors import PositionGone
+from lakemq.model.errors import InvalidRequest, PositionGone
 from lakemq.model.names import dead_letter_topic, retry_topic
 from lakemq.storage.read.reader import QueuePlan, Slice
 from lakemq.storage.state.message_ids import MessageIds
@@ -25,6 +25,8 @@ pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type
 
 logger = logging.getLogger(__name__)
 
+MATCHED_MAX = 1_000_000
+"""So many dead letters in one request: a redrive takes 8 MB of memory for them while it goes on."""
 PAGE_BYTES = 4 * 1024 * 1024
 PAGE_MESSAGES = 16_384
 
@@ -60,6 +62,15 @@ async def find_dead_letters(
         logger.warning("%d dead letters of group %s are too old, or in neither the log nor the lake", gone, group)
     # A page's letters may have been redriven while later pages were read.
     return found & executor.state.dead, gone
+
+
+def check_count(matched: BitMap64) -> None:
+    """Raises `InvalidRequest` where a request is about more than it may be."""
+    if len(matched) > MATCHED_MAX:
+        raise InvalidRequest(
+            f"{len(matched)} dead letters match, more than {MATCHED_MAX} at a time; narrow the predicate,"
+            f" with position <= {matched[MATCHED_MAX - 1]} for example"
+        )
 
 
 def _matching(part: Slice, ids: MessageIds, condition: Filter | None) -> BitMap64:

@@ -120,7 +120,10 @@ class Listing:
         routing = self._executor.state
         if letter.position in routing.dead:
             return state_of(())
-        return state_of((Fact.UNREACHABLE if letter.position < routing.dead_floor else Fact.COPIED,))
+        if letter.position in routing.discarded:
+            return state_of((Fact.GIVEN_UP,))
+        known = letter.position >= max(routing.dead_floor, routing.discarded_floor)
+        return state_of((Fact.COPIED if known else Fact.UNREACHABLE,))
 
     async def _window(self, queue: Queue, wanted: Wanted, begin: int, end: int, gone: bool) -> tuple[list[Letter], int]:
         """The letters at these offsets that are wanted, ascending, those that are stored no more only if `gone`; and

@@ -11,14 +11,13 @@ from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.effects.executor import Executor
 from lakemq.gateway.filter import Filter, compile_filter
 from lakemq.gateway.redrive.columns import COLUMNS
-from lakemq.gateway.redrive.dead_letters import find_dead_letters, find_record
+from lakemq.gateway.redrive.dead_letters import check_count, find_dead_letters, find_record
 from lakemq.gateway.redrive.progress import Progress
 from lakemq.gateway.redrive.records import Redrive, copies_of, redrive_of
 from lakemq.gateway.redrive.run import Run
 from lakemq.model.errors import (
     Busy,
     FlowControl,
-    InvalidRequest,
     LakemqError,
     RedriveNotFound,
 )
@@ -27,8 +26,6 @@ from lakemq.storage.segment.rows import Row, make_row
 
 logger = logging.getLogger(__name__)
 
-MATCHED_MAX = 1_000_000
-"""So many dead letters in one redrive: 8 MB of memory while it goes on."""
 OPEN_MAX = 16
 SEARCHES_MAX = 2
 """At a time: each takes a thread, and pulls need some too."""
@@ -74,11 +71,7 @@ class Redriver:
             condition = None if where is None else await asyncio.to_thread(_compile, where)
             since = self._executor.log.next_position
             matched, gone = await find_dead_letters(self._executor, self._cold, group, condition)
-            if len(matched) > MATCHED_MAX:
-                raise InvalidRequest(
-                    f"{len(matched)} dead letters match, more than {MATCHED_MAX} at a time; narrow the predicate,"
-                    f" with position <= {matched[MATCHED_MAX - 1]} for example"
-                )
+            check_count(matched)
             redrive = Redrive(group, where, rate_per_s, since, matched, dry_run)
             position = await self._record(redrive)
         finally:

@@ -1,4 +1,4 @@
-"""Routes of dead letters, and of redrives."""
+"""Routes of dead letters: redriven, discarded, listed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakemq.gateway.groups import Groups
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import respond
 from lakemq.gateway.http.text import check_text
-from lakemq.gateway.redrive import Listing, Redriver
+from lakemq.gateway.redrive import Discarder, Listing, Redriver
 from lakemq.gateway.redrive.letters import Wanted
 from lakemq.gateway.routes.topics_of_group import READS, sight_of_topics
 from lakemq.model.access import Action, need_of_group
@@ -42,16 +42,23 @@ class RedriveBody(BaseModel):
     dry_run: bool = False
 
 
-def make_router(redriver: Redriver, listing: Listing, groups: Groups) -> APIRouter:
+class DiscardBody(BaseModel):
+    """Which dead letters are to be discarded."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    where: str | None = None
+    dry_run: bool = False
+
+
+def make_router(redriver: Redriver, discarder: Discarder, listing: Listing, groups: Groups) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter()
     _add_listing(router, listing, groups)
+    _add_discarding(router, discarder)
 
     @serves(router, routes.REDRIVE, status_code=202)
     async def begin(request: Request, group: str, body: RedriveBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        if body.where is not None:
-            # How many match says what is in them, one question after the other.
-            caller_of(request.scope).check(need_of_group((Action.SUB,), group))
+        _check_predicate(request, group, body.where)
         redrive_id, matched, gone = await redriver.begin(check_group(group), body.where, body.rate_per_s, body.dry_run)
         return {"redrive_id": redrive_id, "matched": matched} | ({"gone": gone} if gone else {})
 
@@ -70,12 +77,27 @@ def make_router(redriver: Redriver, listing: Listing, groups: Groups) -> APIRout
     return router
 
 
+def _check_predicate(request: Request, group: str, where: str | None) -> None:
+    """How many match says what is in them, one question after the other. Raises `Forbidden`."""
+    if where is not None:
+        caller_of(request.scope).check(need_of_group((Action.SUB,), group))
+
+
+def _add_discarding(router: APIRouter, discarder: Discarder) -> None:
+    @serves(router, dead_letter_routes.DISCARD)
+    async def discard(request: Request, group: str, body: DiscardBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        _check_predicate(request, group, body.where)
+        done = await discarder.discard(check_group(group), body.where, body.dry_run)
+        found = {"matched": done.matched, "discarded": done.discarded}
+        return found | ({"gone": done.gone} if done.gone else {})
+
+
 def _add_listing(router: APIRouter, listing: Listing, groups: Groups) -> None:
     @serves(router, dead_letter_routes.DEAD_LETTERS)
     async def list_letters(  # pyright: ignore[reportUnusedFunction]
         request: Request,
         group: str,
-        state: Literal["open", "redriven", "gone"] | None = None,
+        state: Literal["open", "redriven", "discarded", "gone"] | None = None,
         reason: Text | None = None,
         topic: Text | None = None,
         begin_ms: TimeMs = 0,

@@ -23,7 +23,7 @@ from lakemq.jobs.tables.tables import MESSAGES, TABLES
 from lakemq.model.dead_letter import Fact, state_in_sql
 from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.model.ids import MESSAGE_ID_PATTERN, NONCE_PATTERN
-from lakemq.model.names import AUDIT_TOPIC, DEAD_LETTER_PREFIX, GROUP_TOPIC, RETRY_PREFIX
+from lakemq.model.names import AUDIT_TOPIC, DEAD_LETTER_PREFIX, DISCARD_TOPIC, GROUP_TOPIC, RETRY_PREFIX
 from lakemq.model.spark_sql import literal
 from lakemq.objects.path import is_object
 from lakemq.storage.lake.delta_log import tables_of
@@ -110,6 +110,7 @@ _STATE = state_in_sql(
     {
         Fact.UNSTORED: "dead.position IS NULL",
         Fact.COPIED: "again.redriven_at IS NOT NULL",
+        Fact.GIVEN_UP: "discarded.at IS NOT NULL",
         Fact.UNREACHABLE: "deleted.position > dead.position",
     }
 )
@@ -118,7 +119,7 @@ _DEAD_LETTERS = f"""
 SELECT dead.*, dead.properties['{FAILURE_CLASS}'] AS failure_class, dead.properties['{FAILURE_TEXT}'] AS failure_text,
   dead.store_time AS failed_at,
   CASE WHEN dead.position IS NOT NULL THEN coalesce(dead.reconsume_times, 0) + 1 END AS deliveries,
-  {_STATE} AS state, again.redriven_at
+  {_STATE} AS state, again.redriven_at, discarded.at AS discarded_at
 FROM ({_DEAD}) AS dead
 LEFT JOIN (SELECT broker, cause, min(store_time) AS redriven_at FROM {{messages}}
   WHERE startswith(topic, '{RETRY_PREFIX}') AND cause IS NOT NULL AND coalesce(reconsume_times, 0) = 0
@@ -128,6 +129,12 @@ LEFT JOIN (SELECT broker, change.topic AS topic, max(position) AS position
     FROM {{messages}} WHERE topic = '{TOPICS_TOPIC}')
   WHERE change.op = 'delete' GROUP BY broker, change.topic) AS deleted
   ON deleted.broker = dead.broker AND deleted.topic = dead.topic
+LEFT JOIN (SELECT broker, cause, min(store_time) AS at
+  FROM (SELECT broker, store_time, from_json(CAST(body AS STRING), 'ranges ARRAY<ARRAY<BIGINT>>').ranges AS ranges
+    FROM {{messages}} WHERE topic = '{DISCARD_TOPIC}')
+  LATERAL VIEW explode(ranges) AS named
+  LATERAL VIEW explode(sequence(named[0], named[1])) AS cause
+  GROUP BY broker, cause) AS discarded ON discarded.broker = dead.broker AND discarded.cause = dead.position
 """  # noqa: S608
 """A redrive's copy is the one kind of retry that was tried no time before, and its cause is the dead letter. With its
 group its topic was deleted, and no redrive finds it any more."""

@@ -19,6 +19,7 @@ from lakemq.model.names import (
     CHECK_MAX_TOPIC,
     DEAD_LETTER_PREFIX,
     DECISION_TOPIC,
+    DISCARD_TOPIC,
     HALF_TOPIC,
     NACK_TOPIC,
     OP_TOPIC,
@@ -32,6 +33,7 @@ from lakemq.storage.segment.frame import Meta, Run
 from lakemq.storage.state.bitmaps import pack, pack_numbers, unpack, unpack_numbers
 from lakemq.storage.state.by_group import ByGroup
 from lakemq.storage.state.decision_record import Decision, unpack_decisions
+from lakemq.storage.state.discard_record import positions_of
 from lakemq.storage.state.due_index import DueIndex
 from lakemq.storage.state.due_times import DueTimes
 from lakemq.storage.state.open_halves import OpenHalf, OpenHalves
@@ -41,7 +43,7 @@ from lakemq.storage.state.timer_counts import TimerCounts
 
 _COPIED = (
     *("delays", "decided", "halves", "nacks", "nack_targets", "dead", "timers", "dues", "moved", "transactions"),
-    *("decisions", "redrives", "recalled", "due_times"),
+    *("decisions", "redrives", "recalled", "due_times", "discarded"),
 )
 CAUSE_MASK = 1 << STORED_BIT["cause"]
 STEP = 1_000
@@ -49,7 +51,8 @@ STEP = 1_000
 UNKNOWN = ""
 """No group's name: of dead letters in a log of before it was kept whose they are."""
 DEAD_MAX = 10_000_000
-"""Dead letters that may wait to be redriven: 2 bytes each at worst where they are neighbours."""
+"""Dead letters that may wait to be redriven, and such as were discarded: 2 bytes each at worst where they are
+neighbours."""
 _ROLLED_BACK_IN = (OP_TOPIC, DECISION_TOPIC, CHECK_MAX_TOPIC)
 
 
@@ -76,9 +79,13 @@ class RoutingState:
         self.nack_targets: dict[int, int] = {}
         """By position of a pending nack, that of the message it is about."""
         self.dead = BitMap64()
-        """Dead letters that were not redriven (Q)."""
+        """Dead letters that were neither redriven nor discarded (Q)."""
         self.dead_floor = 0
         """Of those below it that is not known any more."""
+        self.discarded = BitMap64()
+        """Dead letters that were given up for good (X)."""
+        self.discarded_floor = 0
+        """Of those below it that aren't among `dead` it is not known whether they were."""
         self.dead_of, self.retries_of = ByGroup(), ByGroup()
         """Whose the dead letters are, and the nacks and those of `delays` that are retries."""
         self.timers = TimerCounts()
@@ -196,6 +203,12 @@ class RoutingState:
         self.dead -= self.dead_of.of(group)
         self.dead_of.forget(group)
 
+    def _discard(self, meta: Meta, content: Content, run: Run) -> None:
+        for body in _values(content, run, "body"):
+            given_up = positions_of(body) & self.dead
+            self.dead -= given_up
+            self.discarded |= given_up
+
     def _redrive(self, meta: Meta, content: Content, run: Run) -> None:
         for position, tag in zip(range(*_range(meta, run)), _values(content, run, "tag"), strict=True):
             if tag == "redrive":
@@ -276,10 +289,14 @@ class RoutingState:
 
     def tidy(self, min_position: int) -> None:
         """Forget what has left the log, but for what is still to be done with it: dead letters and redrives
-        are read in the lake then. And decisions that are carried out, and the oldest of very many dead letters."""
+        are read in the lake then. And decisions that are carried out, and the oldest of very many dead letters, open
+        or discarded."""
         if len(self.dead) > DEAD_MAX:
             self.dead_floor = self.dead[len(self.dead) - DEAD_MAX]
             self.dead.remove_range(0, self.dead_floor)
+        if len(self.discarded) > DEAD_MAX:
+            self.discarded_floor = self.discarded[len(self.discarded) - DEAD_MAX]
+            self.discarded.remove_range(0, self.discarded_floor)
         self._min_position = min_position
         self.dead_of.tidy(self.dead)
         self.retries_of.tidy(self.nacks | self.delays)
@@ -305,7 +322,7 @@ class RoutingState:
         for name in _COPIED:
             yield
             setattr(copied, name, getattr(self, name).copy())
-        copied.dead_floor = self.dead_floor
+        copied.dead_floor, copied.discarded_floor = self.dead_floor, self.discarded_floor
         copied.nacked = yield from copy_each(self.nacked, BitMap64.copy, STEP)
         copied.dead_of = yield from self.dead_of.copy_in_steps()
         copied.retries_of = yield from self.retries_of.copy_in_steps()
@@ -322,6 +339,8 @@ class RoutingState:
             "nack_targets": [pack_numbers(self.nack_targets), pack_numbers(self.nack_targets.values())],
             "dead": pack(self.dead),
             "dead_floor": self.dead_floor,
+            "discarded": pack(self.discarded),
+            "discarded_floor": self.discarded_floor,
             "dead_of": self.dead_of.dump(self.dead),
             "retries_of": self.retries_of.dump(self.nacks | self.delays),
             "timers": self.timers.dump(),
@@ -344,6 +363,8 @@ class RoutingState:
         self.halves, self.nacks = unpack(dumped["halves"]), unpack(dumped["nacks"])
         self.nack_targets = _unpack_dict(dumped["nack_targets"])
         self.dead, self.dead_floor = unpack(dumped["dead"]), dumped.get("dead_floor", 0)
+        self.discarded = unpack(dumped.get("discarded", ""))
+        self.discarded_floor = dumped.get("discarded_floor", 0)
         self.dead_of.restore(dumped.get("dead_of", {UNKNOWN: dumped["dead"]}))
         self.retries_of.restore(dumped.get("retries_of", {}))
         self.timers.restore(dumped["timers"])
@@ -368,6 +389,7 @@ _HANDLERS: dict[str, Callable[[RoutingState, Meta, Content, Run], None]] = {
     DECISION_TOPIC: RoutingState._decision,  # pyright: ignore[reportPrivateUsage]
     RECEIVE_TOPIC: RoutingState._receive,  # pyright: ignore[reportPrivateUsage]
     REDRIVE_TOPIC: RoutingState._redrive,  # pyright: ignore[reportPrivateUsage]
+    DISCARD_TOPIC: RoutingState._discard,  # pyright: ignore[reportPrivateUsage]
 }
 
 

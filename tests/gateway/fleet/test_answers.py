@@ -157,6 +157,7 @@ def of_groups(http: httpx.Client) -> dict[Route, Asked]:
         client_routes.GROUP_CLIENTS: Asked(("g",)),
         client_routes.PUT_MEMBER: Asked(("g", "m"), body={"consume_enabled": True}),
         dead_letter_routes.DEAD_LETTERS: Asked(("g",)),
+        dead_letter_routes.DISCARD: Asked(("g",), body={}),
         client_routes.PRODUCER_CLIENTS: Asked(("pg",)),
         client_routes.PUT_CLIENT: Asked(("c",), body={}),
         client_routes.DELETE_CLIENT: Asked(("c",)),

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from pyroaring import BitMap64
 
+from lakemq.gateway.redrive import Discarder, discarder
 from lakemq.gateway.redrive.dead_letters import find_copies
 from lakemq.gateway.routing.nacks import Nack
-from lakemq.model.errors import InvalidRequest, LogDamaged, RedriveNotFound
+from lakemq.model.errors import Busy, InvalidRequest, LogDamaged, RedriveNotFound
 from lakemq.model.message import Draft
-from lakemq.model.names import dead_letter_topic, retry_topic
+from lakemq.model.names import DISCARD_TOPIC, dead_letter_topic, retry_topic
 from tests.gateway.routing.harness import Message, RoutingHarness, anybody
 
 GROUP = "g"
@@ -194,7 +195,7 @@ def test_a_dead_letter_that_damage_took_fails_and_the_others_are_redriven(forget
 def test_more_than_a_redrive_can_hold_is_refused_with_how_to_narrow_it(
     harness: RoutingHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakemq.gateway.redrive.redriver.MATCHED_MAX", 3)
+    monkeypatch.setattr("lakemq.gateway.redrive.dead_letters.MATCHED_MAX", 3)
     dead = make_dead(harness, 5)
     with pytest.raises(InvalidRequest, match=f"position <= {dead[2]}"):
         begin(harness)
@@ -221,3 +222,54 @@ def test_a_redrive_ends_with_its_group(harness: RoutingHarness) -> None:
     harness.run(harness.broker.groups.delete(GROUP))
     shown = finished(harness, redrive_id)
     assert (shown["matched"], shown["redriven"], shown["failed"]) == (50, 1, 49)
+
+
+def discarder_of(harness: RoutingHarness) -> Discarder:
+    return Discarder(harness.broker.router.executor, harness.broker.cold)
+
+
+def discard(harness: RoutingHarness) -> tuple[int, int]:
+    """All that are open: how many they were, and how many are discarded."""
+    done = harness.run(discarder_of(harness).discard(GROUP, None, False))
+    return done.matched, done.discarded
+
+
+def test_what_a_redrive_is_just_sending_is_not_discarded(harness: RoutingHarness) -> None:
+    dead = make_dead(harness, 3)
+    executor = harness.broker.router.executor
+    assert executor.claim([dead[1]]) == [dead[1]]
+    assert discard(harness) == (3, 2)
+    executor.release([dead[1]])
+    assert discard(harness) == (1, 1)
+    assert (list(harness.broker.log.routing.dead), list(harness.broker.log.routing.discarded)) == ([], dead)
+
+
+def test_many_letters_are_discarded_by_several_records(
+    harness: RoutingHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discarder, "LETTERS_MAX", 2)
+    make_dead(harness, 5)
+    assert discard(harness) == (5, 5)
+    assert len(of_topic(harness, DISCARD_TOPIC)) == 3
+
+
+def test_one_discard_goes_on_at_a_time(harness: RoutingHarness) -> None:
+    make_dead(harness, 3)
+
+    async def both() -> list[object]:
+        one = discarder_of(harness)
+        asked = [one.discard(GROUP, "true", False) for _ in range(2)]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    done, refused = harness.run(both())
+    assert (done, type(refused)) == (discarder.Discarded(3, 3, 0), Busy)
+
+
+def test_a_redrive_reports_what_was_discarded_before_it_came_to_it(harness: RoutingHarness) -> None:
+    dead = make_dead(harness, 60)
+    redrive_id = begin(harness, rate_per_s=1)
+    _, discarded = discard(harness)
+    assert discarded
+    shown = finished(harness, redrive_id)
+    assert shown["redriven"] + shown["failed"] == len(dead)
+    assert shown["failed"] == discarded

@@ -263,7 +263,7 @@ def test_a_dead_letter_is_in_its_view(scene: Scene, topic: str) -> None:
     assert found == [(topic, message_id, "failing", "ValueError", "no amount", 1, "open", True)]
 
 
-def test_dead_letters_are_open_redriven_or_gone(scene: Scene, topic: str) -> None:
+def test_dead_letters_are_open_redriven_discarded_or_gone(scene: Scene, topic: str) -> None:
     scene.views.register()
     scene.produce(topic, range(3))
     state = (
@@ -284,14 +284,19 @@ def test_dead_letters_are_open_redriven_or_gone(scene: Scene, topic: str) -> Non
         begun = http.post("/v1/groups/kept/dead-letters/redrive", json=where).raise_for_status().json()
         assert begun["matched"] == 1
         wait_for(lambda: http.get(f"/v1/redrives/{begun['redrive_id']}").json()["state"] == "done")
+        given_up = {"where": "tag = 'T1'"}
+        done = http.post("/v1/groups/kept/dead-letters/discard", json=given_up).raise_for_status().json()
+        assert done == {"matched": 1, "discarded": 1}
         http.delete("/v1/groups/left").raise_for_status()
-    mixed = [("T0", None, "open", False), ("T0", "ValueError", "redriven", True), ("T1", None, "open", False)]
+    mixed = [("T0", None, "open", False), ("T0", "ValueError", "redriven", True), ("T1", None, "discarded", False)]
     gone = [(tag, name, "gone", False) for tag, name, _, _ in open_letters]
     assert scene.rows(state.format("live.", "kept")) == mixed
     assert scene.rows(state.format("live.", "left")) == gone
     scene.compact()
     assert scene.rows(state.format("", "kept")) == mixed
     assert scene.rows(state.format("", "left")) == gone
+    when = "SELECT state, discarded_at >= failed_at FROM dead_letters WHERE group = 'kept' AND discarded_at IS NOT NULL"
+    assert scene.rows(when) == [("discarded", True)]
     # What is stored no more is told by its place, as far as something after it is stored.
     before = DeltaTable(str(MESSAGES.path(scene.lake))).version()
     scene.spark.sql("DELETE FROM messages WHERE topic = '%DLQ%kept' AND queue_offset = 1")

@@ -6,7 +6,24 @@ from pyspark.sql import SparkSession
 
 from lakemq.model.spark_sql import literal, quoted
 
-TEXTS = ["", "a", "it's", "''", "\\", "\\'", "\\\\'", "\\n", "\n", "\\u0041", "\\101", "%_", '"', "`", "ü😀", "' OR '1'='1"]
+TEXTS = [
+    "",
+    "a",
+    "it's",
+    "''",
+    "\\",
+    "\\'",
+    "\\\\'",
+    "\\n",
+    "\n",
+    "\\u0041",
+    "\\101",
+    "%_",
+    '"',
+    "`",
+    "ü😀",
+    "' OR '1'='1",
+]
 
 
 def test_literals_and_identifiers_are_read_as_the_text(spark: SparkSession) -> None:

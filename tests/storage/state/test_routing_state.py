@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from lakemq.model.names import DECISION_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, SCHEDULE_TOPIC
+from lakemq.model.names import DECISION_TOPIC, DISCARD_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, SCHEDULE_TOPIC
 from lakemq.storage.segment.content import Rows
 from lakemq.storage.segment.frame import KIND_MESSAGES, Meta, Run
 from lakemq.storage.segment.rows import Row, make_row
 from lakemq.storage.state import routing_state
 from lakemq.storage.state.decision_record import Decision, pack_decisions, unpack_decisions
+from lakemq.storage.state.discard_record import to_body
 from lakemq.storage.state.routing_state import RoutingState
 from lakemq.storage.state.timer_counts import BUCKET_MS
 
@@ -111,3 +112,30 @@ def test_of_very_many_dead_letters_the_oldest_are_forgotten(monkeypatch: pytest.
     restored = RoutingState()
     restored.restore(frames.state.dump())
     assert (list(restored.dead), restored.dead_floor) == ([2, 3, 4], 2)
+
+
+def discard(*positions: int) -> tuple[str, Row]:
+    return DISCARD_TOPIC, make_row(body=to_body(None, positions), tag="discard", group="g")
+
+
+def test_of_what_a_discard_names_only_open_dead_letters_are_discarded() -> None:
+    frames = Frames()
+    dead = frames.apply(*[("%DLQ%g", make_row(body=b""))] * 4)
+    frames.apply(("%RETRY%g", make_row(body=b"", cause=dead)))
+    frames.apply(discard(dead, dead + 1, dead + 3, 77))
+    assert (list(frames.state.dead), list(frames.state.discarded)) == ([dead + 2], [dead + 1, dead + 3])
+    frames.apply(discard(dead + 1))
+    restored = RoutingState()
+    restored.restore(frames.state.dump())
+    assert restored.dump() == frames.state.dump()
+    assert list(restored.discarded) == [dead + 1, dead + 3]
+
+
+def test_of_very_many_discarded_letters_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing_state, "DEAD_MAX", 2)
+    frames = Frames()
+    dead = frames.apply(*[("%DLQ%g", make_row(body=b""))] * 6)
+    frames.apply(discard(*range(dead, dead + 5)))
+    frames.state.tidy(0)
+    assert list(frames.state.dead) == [dead + 5]
+    assert (list(frames.state.discarded), frames.state.discarded_floor) == ([dead + 3, dead + 4], dead + 3)
