@@ -224,22 +224,40 @@ def discard(
     lakemq dead-letters discard billing --where "tag = 'invoice' AND failed_at < '2026-01-01'" --yes
     lakemq dead-letters discard billing --where "true" --yes --nameservers http://127.0.0.1:9876
     """
-    if not dry_run and not yes:
-        typer.confirm(f"No redrive will send them again. Discard the dead letters of {group}?", abort=True, err=True)
     with connect_all(context, broker, nameservers) as brokers:
-        done = ask_each(brokers, lambda client: client.discard(group, where, dry_run), _NOT_THERE)
+        if dry_run or not yes:
+            found = ask_each(brokers, lambda client: client.discard(group, where, dry_run=True), _NOT_THERE)
+            matched = _sum(found, "matched")
+            if not dry_run and matched:
+                asked = f"No redrive will send them again. Discard {_counted(matched)} of {group}?"
+                typer.confirm(asked, abort=True, err=True)
+                clients = {each.name: each.client for each in brokers}
+                # What has died since is left alone: nobody has agreed to that.
+                found = {
+                    name: clients[name].discard(group, where, up_to=each["last"]) if "last" in each else each
+                    for name, each in found.items()
+                }
+        else:
+            found = ask_each(brokers, lambda client: client.discard(group, where), _NOT_THERE)
     if as_json:
-        for name, each in done.items():
+        for name, each in found.items():
             write_line(orjson.dumps(each | said_of(name)).decode())
         return
-    matched = sum(each["matched"] for each in done.values())
+    matched, discarded = _sum(found, "matched"), _sum(found, "discarded")
     if dry_run:
-        write_line(f"{matched:,} dead letters of {group} match; none was discarded")
+        write_line(f"{_counted(matched)} of {group} would be discarded; none was")
         return
-    discarded = sum(each["discarded"] for each in done.values())
     write_line(f"discarded {discarded:,} of {matched:,} dead letters of {group}")
     if discarded < matched:
-        remark(f"{matched - discarded:,} are just being redriven")
+        remark(f"{matched - discarded:,} were left out: a redrive has sent them meanwhile, or is sending them")
+
+
+def _counted(letters: int) -> str:
+    return f"{letters:,} dead letter{'' if letters == 1 else 's'}"
+
+
+def _sum(answers: dict[str, dict[str, int]], name: str) -> int:
+    return sum(each[name] for each in answers.values())
 
 
 @app.command()

@@ -325,7 +325,7 @@ class Admin:
         They stay readable, and no redrive sends them. Returns when all are discarded. After an error, the same call
         again discards the rest.
 
-        `dry_run`: only counts them. Raises `GroupNotFound`, `InvalidFilter`, `InvalidRequest` for too many at a time.
+        `dry_run`: only counts them. Raises `InvalidFilter`, `InvalidRequest` for too many at a time, `Busy`.
         """
         return self._loop.run(self._admin.discard(group, where, dry_run=dry_run, broker=broker))
 

@@ -52,10 +52,11 @@ class OperatorRequests(ABC):
         answer = self._call(routes.REDRIVE.at(group), content)
         return RedriveStarted(answer["redrive_id"], answer["matched"])
 
-    def discard(self, group: str, where: str, dry_run: bool = False) -> dict[str, int]:
-        """Give up the group's open dead letters that fulfil the SQL predicate: how many `matched`, and how many were
-        `discarded`."""
-        return self._call(dead_letter_routes.DISCARD.at(group), {"where": where, "dry_run": dry_run})
+    def discard(self, group: str, where: str, dry_run: bool = False, up_to: int | None = None) -> dict[str, int]:
+        """Give up the group's open dead letters that fulfil the SQL predicate, at positions up to `up_to`: how many
+        `matched`, the `last` one's position, and how many were `discarded`."""
+        content = {"where": where, "dry_run": dry_run} | ({} if up_to is None else {"up_to": up_to})
+        return self._call(dead_letter_routes.DISCARD.at(group), content)
 
     def redrive_progress(self, redrive_id: str, offset: int = 0, count_max: int = 1_000) -> dict[str, Any]:
         """How far a redrive is, with a result for each message, from that number on."""

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from lakemq.console.sought import literal
 from lakemq.console.sql_rows import rows_by_name
 from lakemq.model.errors import InvalidRequest
+from lakemq.model.spark_sql import literal
 
 BUCKETS = 60
 TOPICS_MAX = 50

@@ -29,6 +29,7 @@ DONE = {
     "resumed": "Group resumed.",
     "redriving": "The redrive has started.",
     "discarded": "The dead letters are discarded.",
+    "discarded-some": "The dead letters are discarded, except for those that a redrive has sent or is sending.",
     "signed-out": "You are signed out.",
     "user-disabled": "The user is disabled.",
     "user-enabled": "The user is enabled.",

@@ -106,6 +106,11 @@ def test_dead_letters_are_counted_and_sent_again(run: Run, shell: Shell) -> None
     shown = json.loads(shell("dead-letters", "show", "cli_d", letters[0]["message_id"], "--json"))
     assert (shown["body"], shown["topic"], shown["state"], shown["tag"]) == ("c", "cli_dead", "open", "c")
     assert "ValueError" in shell("dead-letters", "list", "cli_d", "--begin", "2020-01-01", "--max", "1")
+    hopeless = ("dead-letters", "discard", "cli_d", "--where", "tag = 'a'")
+    assert shell(*hopeless, "--dry-run") == "1 dead letter of cli_d would be discarded; none was\n"
+    kept = run(*hopeless, "--broker", shell.url, stdin="n\n")
+    assert (kept.code, "Discard 1 dead letter of cli_d?" in kept.stderr) == (1, True)
+    assert len(lines(shell("dead-letters", "list", "cli_d", "--json"))) == 3
     elsewhere = run("dead-letters", "show", "cli_other", letters[0]["message_id"], "--broker", shell.url)
     assert (elsewhere.code, "no dead letter" in elsewhere.stderr) == (1, True)
     assert shell("group", "redrive", "cli_d", "--where", by_class, "--dry-run").startswith("2 dead letters of cli_d")
@@ -116,6 +121,21 @@ def test_dead_letters_are_counted_and_sent_again(run: Run, shell: Shell) -> None
     assert [each["status"] for each in results] == ["redriven", "redriven"]
     assert lines(shell("dead-letters", "list", "cli_d", "--json")) == []
     assert len(lines(shell("dead-letters", "list", "cli_d", "--state", "redriven", "--json"))) == 3
+
+
+def test_dead_letters_are_discarded_once_that_is_confirmed(run: Run, shell: Shell) -> None:
+    ids = [shell("produce", "cli_hopeless", body, "--tag", body).split()[0] for body in ("a", "b", "c")]
+    nacks = {"messages": [{"message_id": message_id, "delay_level": -1} for message_id in ids]}
+    httpx.post(f"{shell.url}/v1/groups/cli_h/nacks", json=nacks, timeout=60).raise_for_status()
+    discard = ("dead-letters", "discard", "cli_h", "--where")
+    agreed = run(*discard, "tag = 'a'", "--broker", shell.url, stdin="y\n")
+    assert (agreed.code, agreed.stdout.strip()) == (0, "discarded 1 of 1 dead letters of cli_h")
+    assert json.loads(shell(*discard, "tag = 'b'", "--yes", "--json"))["discarded"] == 1
+    assert shell(*discard, "tag = 'a'") == "discarded 0 of 0 dead letters of cli_h\n"  # nothing to agree to
+    states = lines(shell("dead-letters", "list", "cli_h", "--state", "all", "--json"))
+    assert [each["state"] for each in states] == ["open", "discarded", "discarded"]
+    discarded = lines(shell("dead-letters", "list", "cli_h", "--state", "discarded", "--json"))
+    assert [each["tag"] for each in discarded] == ["b", "a"]
 
 
 @pytest.mark.parametrize("columns", [80, 120, None])

@@ -104,12 +104,12 @@ def _consumers(broker: Broker) -> Iterator[Finding]:
         name, open_count = str(topic["topic"]), sum(each["max_offset"] - each["min_offset"] for each in topic["queues"])
         if name.startswith(DEAD_LETTER_PREFIX) and open_count:
             group = name.removeprefix(DEAD_LETTER_PREFIX)
-            what = f"group {group} has {open_count:,} dead letters, those that were redriven or discarded too"
+            what = f"group {group} has {open_count:,} dead letters, including those that were redriven or discarded"
             yield Finding(
                 Grade.NOTE,
                 broker.address,
                 what,
-                f"look at them: `lakemq dead-letters list {group}`; then redrive or discard them",
+                f"look at them: `lakemq dead-letters list {group}`; redrive or discard those that are open",
             )
     for group in broker.groups:
         if group.get("subscriptions_differ"):

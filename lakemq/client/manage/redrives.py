@@ -90,7 +90,7 @@ class Redrives:
         They stay readable, and no redrive sends them. Returns when all are discarded. After an error, the same call
         again discards the rest.
 
-        `dry_run`: only counts them. Raises `GroupNotFound`, `InvalidFilter`, `InvalidRequest` for too many at a time.
+        `dry_run`: only counts them. Raises `InvalidFilter`, `InvalidRequest` for too many at a time, `Busy`.
         """
         content: dict[str, Any] = {"dry_run": dry_run} | ({} if where is None else {"where": where})
         target = DISCARD.at(check_group(group))

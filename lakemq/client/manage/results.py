@@ -187,8 +187,8 @@ class RedriveResult(NamedTuple):
 
 
 class Discarded(NamedTuple):
-    """The dead letters that a discard `matched`, and how many it `discarded`: those that a redrive was just sending are
-    left out. `gone`: how many more are neither in the log nor in the lake any longer."""
+    """The dead letters that a discard `matched`, and how many it `discarded`: those that a redrive was sending at that
+    moment are left out. `gone`: how many more are neither in the log nor in the lake any longer."""
 
     matched: int
     discarded: int

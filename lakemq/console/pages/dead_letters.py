@@ -30,7 +30,7 @@ EXPORTS_MAX, USER_EXPORTS_MAX = 16, 2
 """So many files are written at a time; for one user."""
 RATE_DEFAULT = 100
 RATE_MAX = 100_000
-_TRIED = ("invalid_filter", "invalid_request", "flow_control")
+_TRIED = ("invalid_filter", "invalid_request", "flow_control", "busy")
 """What the form says of a predicate that the broker doesn't take."""
 
 
@@ -138,6 +138,7 @@ async def preview(visit: Visit) -> Response:
         rate=visit.field("rate") or str(RATE_DEFAULT),
         matched=answer["matched"],
         gone=answer.get("gone", 0),
+        last=answer.get("last", 0),
     )
 
 
@@ -148,13 +149,15 @@ async def redrive(visit: Visit) -> Response:
 
 
 async def discard(visit: Visit) -> Response:
-    """Give them up for good."""
-    await _discard(visit, dry_run=False)
-    return visit.go(f"/groups/{segment(visit.path('group'))}/dead-letters", "discarded")
+    """Give up for good those that were counted, and none that has died since."""
+    answer = await _discard(visit, dry_run=False, up_to=visit.number("last", 0, 0, 2**53))
+    done = "discarded" if answer["discarded"] == answer["matched"] else "discarded-some"
+    return visit.go(f"/groups/{segment(visit.path('group'))}/dead-letters", done)
 
 
-async def _discard(visit: Visit, dry_run: bool) -> dict[str, Any]:
+async def _discard(visit: Visit, dry_run: bool, up_to: int | None = None) -> dict[str, Any]:
     content: dict[str, Any] = {"dry_run": dry_run} | ({"where": where} if (where := _where(visit)) else {})
+    content |= {} if up_to is None else {"up_to": up_to}
     return await _ask(visit, dead_letter_routes.DISCARD, content)
 
 

@@ -196,7 +196,7 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
         transaction_routes.make_router(router, limits.wait_ms_max),
         redrive_routes.make_router(
             broker.redriver,
-            Discarder(router.executor, cold),
+            Discarder(router.executor, cold, limits.client_share),
             Listing(router.executor, cold, limits.client_share),
             broker.groups,
         ),

@@ -17,6 +17,7 @@ from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import respond
 from lakemq.gateway.http.text import check_text
 from lakemq.gateway.redrive import Discarder, Listing, Redriver
+from lakemq.gateway.redrive.discarder import Discard
 from lakemq.gateway.redrive.letters import Wanted
 from lakemq.gateway.routes.topics_of_group import READS, sight_of_topics
 from lakemq.model.access import Action, need_of_group
@@ -47,6 +48,7 @@ class DiscardBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     where: str | None = None
+    up_to: int | None = Field(None, ge=0, le=NUMBER_MAX)
     dry_run: bool = False
 
 
@@ -87,9 +89,10 @@ def _add_discarding(router: APIRouter, discarder: Discarder) -> None:
     @serves(router, dead_letter_routes.DISCARD)
     async def discard(request: Request, group: str, body: DiscardBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         _check_predicate(request, group, body.where)
-        done = await discarder.discard(check_group(group), body.where, body.dry_run)
+        wanted = Discard(check_group(group), body.where, body.up_to, caller_of(request.scope).name)
+        done = await discarder.discard(wanted, body.dry_run, client_of(request.scope))
         found = {"matched": done.matched, "discarded": done.discarded}
-        return found | ({"gone": done.gone} if done.gone else {})
+        return found | ({} if done.last is None else {"last": done.last}) | ({"gone": done.gone} if done.gone else {})
 
 
 def _add_listing(router: APIRouter, listing: Listing, groups: Groups) -> None:

@@ -98,6 +98,10 @@ class JarSet:
             command = [sys.executable, "-m", self.module, str(work)]
             # A container's own name may be one that no name service has, and Java would ask for its address.
             environment = {"SPARK_LOCAL_IP": "127.0.0.1", **without_remote(os.environ)}
+            # A home without a repository of Maven's: the resolver would take a pom from there whose jar isn't, and then
+            # get that jar from nowhere else.
+            options = os.environ.get("SPARK_SUBMIT_OPTS", "")
+            environment["SPARK_SUBMIT_OPTS"] = f"{options} -Duser.home={work}".strip()
             found = subprocess.run(  # noqa: S603 (ours)
                 command, capture_output=True, text=True, check=False, env=environment
             )

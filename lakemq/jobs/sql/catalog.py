@@ -129,12 +129,14 @@ LEFT JOIN (SELECT broker, change.topic AS topic, max(position) AS position
     FROM {{messages}} WHERE topic = '{TOPICS_TOPIC}')
   WHERE change.op = 'delete' GROUP BY broker, change.topic) AS deleted
   ON deleted.broker = dead.broker AND deleted.topic = dead.topic
-LEFT JOIN (SELECT broker, cause, min(store_time) AS at
-  FROM (SELECT broker, store_time, from_json(CAST(body AS STRING), 'ranges ARRAY<ARRAY<BIGINT>>').ranges AS ranges
+LEFT JOIN (SELECT broker, topic, cause, min(store_time) AS at
+  FROM (SELECT broker, '{DEAD_LETTER_PREFIX}' || group AS topic, store_time,
+      from_json(CAST(body AS STRING), 'ranges ARRAY<ARRAY<BIGINT>>').ranges AS ranges
     FROM {{messages}} WHERE topic = '{DISCARD_TOPIC}')
   LATERAL VIEW explode(ranges) AS named
   LATERAL VIEW explode(sequence(named[0], named[1])) AS cause
-  GROUP BY broker, cause) AS discarded ON discarded.broker = dead.broker AND discarded.cause = dead.position
+  GROUP BY broker, topic, cause) AS discarded
+  ON discarded.broker = dead.broker AND discarded.topic = dead.topic AND discarded.cause = dead.position
 """  # noqa: S608
 """A redrive's copy is the one kind of retry that was tried no time before, and its cause is the dead letter. With its
 group its topic was deleted, and no redrive finds it any more."""

@@ -15,7 +15,8 @@ from lakemq.storage.state.sinks import SinkState
 from lakemq.storage.state.steps import Steps, finish
 from lakemq.storage.state.topics import TopicTable
 
-KNOWN: frozenset[str] = frozenset()
+DISCARDS = "discards"
+KNOWN: frozenset[str] = frozenset({DISCARDS})
 """What a log may need one to know that is known here. A lakemq that writes what those before it would take for
 something else adds a name, and has new state frames say it, as `needs`; a log that needs more is refused."""
 
@@ -61,14 +62,19 @@ class LogState:
         topics = yield from self.topics.dump_in_steps()
         groups = yield from self.groups.copy_in_steps()
         routing = yield from self.routing.copy_in_steps()
-        return lambda: {
-            "log": log,
-            "topics": topics,
-            "routing": routing.dump(),
-            "groups": groups.dump(),
-            "sinks": sinks,
-            "access": access(),
-        }
+        # One that doesn't know them would have the letters open again, and a redrive send them.
+        needs = [DISCARDS] if routing.discarded or routing.discarded_floor else []
+        return lambda: (
+            ({"needs": needs} if needs else {})
+            | {
+                "log": log,
+                "topics": topics,
+                "routing": routing.dump(),
+                "groups": groups.dump(),
+                "sinks": sinks,
+                "access": access(),
+            }
+        )
 
     def restore(self, dumped: dict[str, Any]) -> None:
         """Become what `dump` said; a dump from before there was routing, or groups, or sinks, or users, lacks them."""

@@ -3,6 +3,7 @@
 A *cause* is a message in a system topic that asks for one effect: to be delivered later, to be
 committed, to be tried again. Its effect is the row whose column `cause` holds its position. A frame
 is written whole or not at all, so a cause is pending, or its effect is in the log: nothing between.
+A discard is the exception: the body of its one row names the dead letters whose effect it is.
 docs/routing.md has the states and their letters.
 """
 
@@ -51,7 +52,7 @@ STEP = 1_000
 UNKNOWN = ""
 """No group's name: of dead letters in a log of before it was kept whose they are."""
 DEAD_MAX = 10_000_000
-"""Dead letters that may wait to be redriven, and such as were discarded: 2 bytes each at worst where they are
+"""Dead letters that may wait to be redriven, and as many that were discarded: 2 bytes each at worst where they are
 neighbours."""
 _ROLLED_BACK_IN = (OP_TOPIC, DECISION_TOPIC, CHECK_MAX_TOPIC)
 
@@ -200,7 +201,9 @@ class RoutingState:
 
     def forget_dead_of(self, group: str) -> None:
         """The group was deleted, and its dead letters with it: none is redriven any more."""
-        self.dead -= self.dead_of.of(group)
+        given = self.dead_of.of(group)
+        self.dead -= given
+        self.discarded -= given
         self.dead_of.forget(group)
 
     def _discard(self, meta: Meta, content: Content, run: Run) -> None:
@@ -298,7 +301,7 @@ class RoutingState:
             self.discarded_floor = self.discarded[len(self.discarded) - DEAD_MAX]
             self.discarded.remove_range(0, self.discarded_floor)
         self._min_position = min_position
-        self.dead_of.tidy(self.dead)
+        self.dead_of.tidy(self.dead | self.discarded)
         self.retries_of.tidy(self.nacks | self.delays)
         self.transactions.forget_below(min_position)
         self.dues.tidy(self.delays)
@@ -341,7 +344,7 @@ class RoutingState:
             "dead_floor": self.dead_floor,
             "discarded": pack(self.discarded),
             "discarded_floor": self.discarded_floor,
-            "dead_of": self.dead_of.dump(self.dead),
+            "dead_of": self.dead_of.dump(self.dead | self.discarded),
             "retries_of": self.retries_of.dump(self.nacks | self.delays),
             "timers": self.timers.dump(),
             "dues": self.dues.dump(self.delays),

@@ -163,6 +163,11 @@ def test_dead_letters_are_redriven_from_the_lake(cold: Cold) -> None:
     assert http.post(path, json={"dry_run": True}).json()["matched"] == 1
 
 
+def test_dead_letters_in_the_lake_are_counted_for_a_discard(cold: Cold) -> None:
+    answer = cold.http.post("/v1/groups/pruned/dead-letters/discard", json={"dry_run": True}).json()
+    assert (answer["matched"], answer["discarded"], answer["gone"]) == (2, 0, 1)
+
+
 def test_a_redrive_says_how_many_dead_letters_are_gone_for_good(cold: Cold) -> None:
     answer = cold.http.post("/v1/groups/pruned/dead-letters/redrive", json={"dry_run": True}).json()
     assert (answer["matched"], answer["gone"]) == (2, 1)

@@ -49,16 +49,27 @@ def open_letters(http: httpx.Client, group: str) -> float | None:
 
 def test_those_that_match_are_discarded_and_stay_readable(http: httpx.Client, group: str) -> None:
     bury_each(http, group, "abc")
-    assert discard(http, group, where="tag = 'b'", dry_run=True) == {"matched": 1, "discarded": 0}
+    dead = [each["position"] for each in pull_all(http, f"%DLQ%{group}")]
+    assert discard(http, group, where="tag = 'b'", dry_run=True) == {"matched": 1, "discarded": 0, "last": dead[1]}
     assert set(states(http, group).values()) == {"open"}
-    assert discard(http, group, where="tag IN ('b', 'c')") == {"matched": 2, "discarded": 2}
+    assert discard(http, group, where="tag IN ('b', 'c')") == {"matched": 2, "discarded": 2, "last": dead[2]}
     assert states(http, group) == {"a": "open", "b": "discarded", "c": "discarded"}
     assert [each["tag"] for each in letters(http, group, state="discarded")] == ["c", "b"]
     assert [each["tag"] for each in letters(http, group, state="open")] == ["a"]
     assert len(pull_all(http, f"%DLQ%{group}")) == 3
     wait_until(lambda: open_letters(http, group) == 1, "the letters are still counted")
     assert discard(http, group, where="tag = 'b'") == {"matched": 0, "discarded": 0}
-    assert discard(http, group) == {"matched": 1, "discarded": 1}
+    assert discard(http, group) == {"matched": 1, "discarded": 1, "last": dead[0]}
+
+
+def test_what_has_died_since_it_was_counted_is_left_alone(http: httpx.Client, group: str) -> None:
+    bury_each(http, group, "ab")
+    counted = discard(http, group, dry_run=True)
+    bury_each(http, group, "cd")
+    done = discard(http, group, up_to=counted["last"])
+    assert (done["matched"], done["discarded"]) == (2, 2)
+    assert states(http, group) == {"a": "discarded", "b": "discarded", "c": "open", "d": "open"}
+    assert discard(http, group, up_to=0) == {"matched": 0, "discarded": 0}
 
 
 def test_no_redrive_sends_what_is_discarded(http: httpx.Client, group: str) -> None:
@@ -77,7 +88,7 @@ def test_the_record_says_which_and_why(http: httpx.Client, group: str) -> None:
     where = f"tag <> 'b' AND real_topic = 't-{group}'"
     discard(http, group, where=where)
     said = [json.loads(each["body"]) for each in pull_all(http, "RMQ_SYS_DISCARD_TOPIC")]
-    (ranges,) = [each["ranges"] for each in said if each["where"] == where]
+    (ranges,) = [each["ranges"] for each in said if (each["where"], each["by"]) == (where, "")]
     named = [position for first, last in ranges for position in range(first, last + 1)]
     assert named == [dead[0], *dead[2:]]
 
@@ -86,7 +97,8 @@ def test_what_is_wrong_is_said(http: httpx.Client, group: str) -> None:
     path = f"/v1/groups/{group}/dead-letters/discard"
     assert http.post(path, json={}).json() == {"matched": 0, "discarded": 0}  # a group without any
     assert is_problem(http.post(path, json={"where": "tag ="}), 400, "invalid_filter")
-    assert is_problem(http.post(path, json={"rate_per_s": 1}), 400, "invalid_request")
+    for asked in ({"rate_per_s": 1}, {"up_to": -1}, {"up_to": "1"}):
+        assert is_problem(http.post(path, json=asked), 400, "invalid_request")
     assert is_problem(http.post("/v1/groups/no%20group/dead-letters/discard", json={}), 400, "invalid_request")
 
 
@@ -114,7 +126,11 @@ def test_a_predicate_needs_the_right_to_read_the_group(tmp_path: Path) -> None:
         with ask_as(gateway, token) as ken:
             path = "/v1/groups/mine/dead-letters/discard"
             assert is_problem(ken.post(path, json={"where": "tag = 'a'"}), 403, "forbidden")
-            assert ken.post(path, json={"dry_run": True}).json() == {"matched": 2, "discarded": 0}
+            counted = ken.post(path, json={"dry_run": True}).json()
+            assert (counted["matched"], counted["discarded"]) == (2, 0)
+            assert ken.post(path, json={"up_to": counted["last"]}).json()["discarded"] == 2
+            (record,) = pull_all(admin, "RMQ_SYS_DISCARD_TOPIC")
+            assert json.loads(record["body"])["by"] == "ken"
             assert is_problem(ken.post("/v1/groups/other/dead-letters/discard", json={}), 403, "forbidden")
 
 

@@ -15,7 +15,7 @@ from pyroaring import BitMap64
 from lakemq.gateway.redrive import Discarder, discarder
 from lakemq.gateway.redrive.dead_letters import find_copies
 from lakemq.gateway.routing.nacks import Nack
-from lakemq.model.errors import Busy, InvalidRequest, LogDamaged, RedriveNotFound
+from lakemq.model.errors import Busy, InvalidRequest, LogDamaged, RedriveNotFound, StoreUnwritable
 from lakemq.model.message import Draft
 from lakemq.model.names import DISCARD_TOPIC, dead_letter_topic, retry_topic
 from tests.gateway.routing.harness import Message, RoutingHarness, anybody
@@ -225,12 +225,12 @@ def test_a_redrive_ends_with_its_group(harness: RoutingHarness) -> None:
 
 
 def discarder_of(harness: RoutingHarness) -> Discarder:
-    return Discarder(harness.broker.router.executor, harness.broker.cold)
+    return Discarder(harness.broker.router.executor, harness.broker.cold, 0.5)
 
 
 def discard(harness: RoutingHarness) -> tuple[int, int]:
     """All that are open: how many they were, and how many are discarded."""
-    done = harness.run(discarder_of(harness).discard(GROUP, None, False))
+    done = harness.run(discarder_of(harness).discard(discarder.Discard(GROUP), False, None))
     return done.matched, done.discarded
 
 
@@ -253,16 +253,41 @@ def test_many_letters_are_discarded_by_several_records(
     assert len(of_topic(harness, DISCARD_TOPIC)) == 3
 
 
-def test_one_discard_goes_on_at_a_time(harness: RoutingHarness) -> None:
-    make_dead(harness, 3)
+def test_discards_wait_for_one_another_and_are_bounded(
+    harness: RoutingHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discarder, "WAITING_MAX", 1)
+    dead = make_dead(harness, 3)
 
-    async def both() -> list[object]:
+    async def all_at_once() -> list[object]:
         one = discarder_of(harness)
-        asked = [one.discard(GROUP, "true", False) for _ in range(2)]
+        asked = [one.discard(discarder.Discard(GROUP, "true"), False, None) for _ in range(3)]
         return await asyncio.gather(*asked, return_exceptions=True)
 
-    done, refused = harness.run(both())
-    assert (done, type(refused)) == (discarder.Discarded(3, 3, 0), Busy)
+    first, second, refused = harness.run(all_at_once())
+    assert first == discarder.Discarded(3, 3, 0, dead[-1])
+    assert second == discarder.Discarded(0, 0, 0, None)
+    assert isinstance(refused, Busy)
+
+
+def test_a_discard_that_finds_the_disk_full_goes_on_when_it_is_asked_for_again(
+    harness: RoutingHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discarder, "LETTERS_MAX", 1)
+    dead = make_dead(harness, 40)
+    harness.run(discarder_of(harness).discard(discarder.Discard(GROUP, None, dead[0]), False, None))
+    harness.files.room_bytes = 2_000
+    with pytest.raises(StoreUnwritable):
+        discard(harness)
+    done = list(harness.broker.log.routing.discarded)
+    assert 1 <= len(done) < 40
+    assert done == dead[: len(done)]
+    harness.files.room_bytes = None
+    harness.broker.log.retain()
+    harness.crash()
+    harness.open(LEAD_MS)
+    assert discard(harness) == (40 - len(done), 40 - len(done))
+    assert list(harness.broker.log.routing.discarded) == dead
 
 
 def test_a_redrive_reports_what_was_discarded_before_it_came_to_it(harness: RoutingHarness) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lakemq.jobs.errors import JarsUnavailable
+from lakemq.jobs.errors import JarsNotGot, JarsUnavailable
 from lakemq.jobs.session import jar_set, jars, object_storage_jars, setup_jars
-from lakemq.jobs.session.jar_set import cause_of
+from lakemq.jobs.session.jar_set import JarSet, cause_of
 from lakemq.jobs.session.jars import DELTA
 from lakemq.jobs.session.object_storage_jars import S3A
 
@@ -53,6 +53,17 @@ def test_a_jar_that_is_none_of_them_or_is_missing_is_refused(copied: Path) -> No
     (copied / name).unlink()
     with pytest.raises(JarsUnavailable, match=f"lacks {name}"):
         DELTA.installed()
+
+
+def test_the_resolver_does_not_look_into_the_users_maven_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: a pom there without its jar, as Maven leaves many, and the jars of S3A could not be had."""
+    monkeypatch.setattr(jar_set, "root", lambda: tmp_path)
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dhttps.proxyHost=proxy")
+    none = JarSet("none", "nothing", "tests.jobs.session.resolver_options", "jars.sha256", lambda: "1")
+    with pytest.raises(JarsNotGot, match=f"options: -Dhttps.proxyHost=proxy -Duser.home={tmp_path / 'none.new'}"):
+        none.install(1)
 
 
 def test_jars_of_other_versions_are_none(copied: Path) -> None:

@@ -6,11 +6,12 @@ import pytest
 
 from lakemq.model.names import DECISION_TOPIC, DISCARD_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, SCHEDULE_TOPIC
 from lakemq.storage.segment.content import Rows
-from lakemq.storage.segment.frame import KIND_MESSAGES, Meta, Run
+from lakemq.storage.segment.frame import KIND_MESSAGES, LogEpoch, Meta, Run
 from lakemq.storage.segment.rows import Row, make_row
 from lakemq.storage.state import routing_state
 from lakemq.storage.state.decision_record import Decision, pack_decisions, unpack_decisions
 from lakemq.storage.state.discard_record import to_body
+from lakemq.storage.state.log_state import LogState
 from lakemq.storage.state.routing_state import RoutingState
 from lakemq.storage.state.timer_counts import BUCKET_MS
 
@@ -115,7 +116,7 @@ def test_of_very_many_dead_letters_the_oldest_are_forgotten(monkeypatch: pytest.
 
 
 def discard(*positions: int) -> tuple[str, Row]:
-    return DISCARD_TOPIC, make_row(body=to_body(None, positions), tag="discard", group="g")
+    return DISCARD_TOPIC, make_row(body=to_body(None, "", positions), tag="discard", group="g")
 
 
 def test_of_what_a_discard_names_only_open_dead_letters_are_discarded() -> None:
@@ -129,6 +130,31 @@ def test_of_what_a_discard_names_only_open_dead_letters_are_discarded() -> None:
     restored.restore(frames.state.dump())
     assert restored.dump() == frames.state.dump()
     assert list(restored.discarded) == [dead + 1, dead + 3]
+
+
+def test_a_log_in_which_letters_are_discarded_needs_a_lakemq_that_knows_it() -> None:
+    """One that doesn't would have them open again, and a redrive send them."""
+    state = LogState()
+    state.identity.begin(LogEpoch(bytes(16), 1), 0)
+    assert "needs" not in state.dump()
+    state.routing.discarded.add(7)
+    dumped = state.dump()
+    assert dumped["needs"] == ["discards"]
+    LogState().restore(dumped)
+    before = {name: each for name, each in dumped["routing"].items() if not name.startswith("discarded")}
+    older = LogState()
+    older.restore({**dumped, "routing": before})
+    assert (list(older.routing.discarded), older.routing.discarded_floor) == ([], 0)
+
+
+def test_a_group_takes_its_discarded_letters_with_it() -> None:
+    frames = Frames()
+    dead = frames.apply(*[("%DLQ%g", make_row(body=b""))] * 3)
+    frames.apply(discard(dead))
+    frames.state.tidy(0)
+    frames.state.forget_dead_of("g")
+    assert not frames.state.dead
+    assert not frames.state.discarded
 
 
 def test_of_very_many_discarded_letters_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
