@@ -65,7 +65,7 @@ class Discarder:
             condition = None if where is None else await asyncio.to_thread(compile_filter, where, COLUMNS)
             matched, gone = await find_dead_letters(self._executor, self._cold, wanted.group, condition)
             if wanted.up_to is not None:
-                matched &= _up_to(wanted.up_to)
+                matched = matched[: matched.rank(wanted.up_to)]
             check_count(matched)
             discarded = 0 if dry_run else await self._write(wanted, matched)
         return Discarded(len(matched), discarded, gone, matched.max() if matched else None)
@@ -84,9 +84,3 @@ class Discarder:
             if self._executor.log.backlogged:
                 await self._executor.log.flushed()
         return count
-
-
-def _up_to(position: int) -> BitMap64:
-    found = BitMap64()
-    found.add_range(0, position + 1)
-    return found

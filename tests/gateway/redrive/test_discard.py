@@ -70,6 +70,7 @@ def test_what_has_died_since_it_was_counted_is_left_alone(http: httpx.Client, gr
     assert (done["matched"], done["discarded"]) == (2, 2)
     assert states(http, group) == {"a": "discarded", "b": "discarded", "c": "open", "d": "open"}
     assert discard(http, group, up_to=0) == {"matched": 0, "discarded": 0}
+    assert discard(http, group, up_to=2**53)["discarded"] == 2  # however large a number a client chooses
 
 
 def test_no_redrive_sends_what_is_discarded(http: httpx.Client, group: str) -> None:
