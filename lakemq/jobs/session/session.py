@@ -103,8 +103,11 @@ LOCAL_CONF: dict[str, str] = {
 
 COLLECTOR = {
     # The jobs' heap lives on 0.1 GiB. G1 let it grow to four times that before it looked, and has memory of its own;
-    # this gives back what a large statement has used.
-    "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40",
+    # this gives back what a large statement has used. By itself Java begins with a 64th of the machine's memory, and
+    # uses all of that before it collects for the first time.
+    "spark.driver.defaultJavaOptions": (
+        "-XX:+UseSerialGC -Xms192m -XX:NewSize=96m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
+    ),
 }
 
 

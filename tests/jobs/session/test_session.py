@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
+import subprocess
 import time
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.session.heaps import HEAPS_MAX, VARIABLE, few_heaps
+from lakemq.jobs.session.java import check_java
 from lakemq.jobs.session.session import COLLECTOR, LOCAL_CONF, SOCKET_S_MAX, local_conf
 from lakemq.settings import Spark
 
@@ -76,3 +79,14 @@ def test_who_gives_javas_options_has_javas_choice_of_a_collector() -> None:
     assert local_conf(Spark()) == LOCAL_CONF | COLLECTOR
     assert local_conf(given) == LOCAL_CONF
     assert local_conf(Spark(master="spark://there:7077")) == {}
+
+
+def test_javas_heap_begins_small_on_a_machine_with_much_memory_too() -> None:
+    """By itself Java begins with a 64th of it; 450 MiB is the least that Spark starts with."""
+    options = COLLECTOR["spark.driver.defaultJavaOptions"].split()
+    for most in ("-Xmx450m", "-Xmx2g"):
+        command = [check_java(), *options, most, "-XX:MaxRAM=512g", "-XX:+PrintFlagsFinal", "-version"]
+        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+        flags = dict(re.findall(r"^\s*\S+\s+(\w+)\s+= (\S+)", said, re.MULTILINE))
+        assert int(flags["InitialHeapSize"]) == 192 * 2**20
+        assert flags["UseSerialGC"] == "true"
