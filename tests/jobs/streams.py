@@ -11,15 +11,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakemq.jobs.lake.query import LakeQuery
+from lakemq.jobs.process.keep_running import PYTHON_LATE
 
 T = TypeVar("T")
 STARTS_MAX = 8
-TOO_SLOW = "Python worker failed to connect back"
 
 
 def has_given_up(stream: StreamingQuery) -> bool:
     """Whether it ended as its process of Python took too long to start."""
-    return not stream.isActive and TOO_SLOW in str(stream.exception())
+    return not stream.isActive and PYTHON_LATE in str(stream.exception())
 
 
 def begun(run: Callable[[], T]) -> T:
@@ -28,7 +28,7 @@ def begun(run: Callable[[], T]) -> T:
         try:
             return run()
         except PySparkException as error:
-            if TOO_SLOW not in str(error):
+            if PYTHON_LATE not in str(error):
                 raise
     return run()
 

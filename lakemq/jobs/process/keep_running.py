@@ -23,6 +23,8 @@ FAILURES_MAX = 5
 """So many failures without a batch between them, with the broker and the lake's store there, end the process."""
 AWAY_MAX = 24
 """So many times on end a store that is away is tried again, with up to half a minute between: more than ten minutes."""
+PYTHON_LATE = "Python worker failed to connect back"
+"""Spark gives a process of Python 10 s to start, which no setting changes, and throws what it throws of a store."""
 
 _LOOK_S = 0.25
 _PAUSE_S_MAX = 30.0
@@ -112,9 +114,14 @@ class Failures:
         if self._count >= FAILURES_MAX or self._away >= AWAY_MAX:
             raise LakemqError(f"the {self._name} keeps failing: {line}") from error
         pause_s = min(2.0 ** (self._away or self._count), _PAUSE_S_MAX)
-        said = "the lake's store is unreachable, or can't be written: " if away else ""
-        logger.warning("%s: %s%s; starting again in %d s", self._name, said, line, pause_s)
+        logger.warning("%s: %s%s; starting again in %d s", self._name, _reason(line, away), line, pause_s)
         return pause_s
+
+
+def _reason(line: str, away: bool) -> str:
+    if PYTHON_LATE in line:
+        return "Python took more than 10 s to start, as on a machine that is too busy: "
+    return "the lake's store is unreachable, or can't be written: " if away else ""
 
 
 def _run_once(

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakemq.jobs.errors import LakeNotOnDisk, LakeTaken
 from lakemq.jobs.process import keep_running as module
 from lakemq.jobs.process.broker_watch import BrokerWatch
-from lakemq.jobs.process.keep_running import AWAY_MAX, FAILURES_MAX, keep_running
+from lakemq.jobs.process.keep_running import AWAY_MAX, FAILURES_MAX, PYTHON_LATE, Failures, keep_running
 from lakemq.jobs.process.store_away import failure_of, is_away, is_refused, java_has_ended
 from lakemq.jobs.process.store_check import once_there, store_away
 from lakemq.model.errors import LakemqError, SettingsError
@@ -329,3 +329,12 @@ def test_java_that_has_ended_ends_the_process_at_once(mortal: Java, monkeypatch:
     with pytest.raises(ConnectionRefusedError):
         keep_running("lake", new_run, cast("BrokerWatch", AnsweringBroker(stop)), stop, Lock())
     assert len(runs) == 1
+
+
+def test_python_that_starts_too_slowly_is_not_the_stores_fault(caplog: pytest.LogCaptureFixture) -> None:
+    """It passes as what a store does passes, and has the same cause in Java."""
+    late = OSError(f"{PYTHON_LATE}.")
+    assert is_away(late)
+    assert Failures("lake query").pause_s(late, did_batches=False) == 2.0
+    assert "Python took more than 10 s to start" in caplog.text
+    assert "store" not in caplog.text
