@@ -45,6 +45,8 @@ BEGINNING_FRESH_S = 30.0
 
 FAILED_S = 5.0
 """A lake that can't be read isn't looked at again so soon by who can do without."""
+FAULT_S = 60.0
+"""So long it is told that it couldn't be."""
 
 
 class _Beginning(NamedTuple):
@@ -64,11 +66,12 @@ class ColdReader:
         self._log = log
         self._reader = reader
         lake = settings.lake
-        self.history = History(lake.dir, ids, lake.cache_bytes, lambda: log.identity.log_id)
+        self.history = History(lake.dir, ids, lake.cache_bytes, lambda: log.identity.log_id, lake.verify)
         self._threads = ThreadPoolExecutor(THREADS, "cold", _give_way)
         self._beginnings: OrderedDict[QueueKey, _Beginning] = OrderedDict()
         self._looking: dict[QueueKey, asyncio.Task[int]] = {}
         self._failed_s = -FAILED_S
+        self._fault: tuple[float, str] | None = None
         self._gate = Gate(THREADS, WAITING_MAX, settings.gateway.client_share)
         self.messages_read = 0
 
@@ -80,6 +83,22 @@ class ColdReader:
     async def run(self, work: Callable[[], T]) -> T:
         """Do what takes long beside reading, in one of the threads."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def _ask(self, read: Callable[[], T]) -> T:
+        """What `read` finds in the lake. Raises `LakeUnreadable`."""
+        try:
+            found = await self.run(read)
+        except LakeUnreadable as error:
+            self._fault = asyncio.get_running_loop().time(), error.detail
+            raise
+        self._fault = None
+        return found
+
+    def degraded(self) -> list[str]:
+        """Why what has left the log can't be read, a line; nothing where nobody has wanted to for a minute."""
+        if self._fault is None or asyncio.get_running_loop().time() - self._fault[0] > FAULT_S:
+            return []
+        return [f"what has left the log can't be read: {self._fault[1]}"]
 
     def forget(self) -> None:
         """Keep nothing of the lake in memory: messages were erased."""
@@ -146,7 +165,7 @@ class ColdReader:
     async def _look_now(self, queue: Queue) -> int:
         floor, held = queue.floor, self._log.retention.held_position
         between, min_position = Between(floor, queue.min_offset - 1), self._log.min_position
-        offset = await self.run(lambda: self.history.first_offset(queue.topic, queue.queue_id, between, held))
+        offset = await self._ask(lambda: self.history.first_offset(queue.topic, queue.queue_id, between, held))
         now_s = asyncio.get_running_loop().time()
         self._beginnings[queue.key] = _Beginning(offset, now_s, floor, min_position)
         while len(self._beginnings) > BEGINNINGS_MAX:
@@ -181,7 +200,7 @@ class ColdReader:
             return None if found is None else (sum([part.count for part in found[0]]), finish(*found))
 
         async with self._gate.place(client):
-            done = await self.run(read)
+            done = await self._ask(read)
         if done is None:
             return None
         self.messages_read += done[0]
@@ -201,7 +220,7 @@ class ColdReader:
         """The messages at these positions, which have left the log, ascending and not none, as
         `cold_rows.COLD`; None: there is no lake that holds them. Raises `LakeUnreadable`."""
         held = self._log.retention.held_position
-        found = await self.run(lambda: self.history.messages(positions, held))
+        found = await self._ask(lambda: self.history.messages(positions, held))
         self.messages_read += 0 if found is None else found.num_rows
         return found
 
@@ -222,7 +241,7 @@ class ColdReader:
         position = self._reader.position_at_time(timestamp_ms)
         if position <= self._log.min_position and self._may_be_cold(queue):
             between, held = Between(queue.floor, queue.min_offset - 1), self._log.retention.held_position
-            offset = await self.run(
+            offset = await self._ask(
                 lambda: self.history.first_offset(queue.topic, queue.queue_id, between, held, timestamp_ms)
             )
             if offset is not None:
@@ -235,7 +254,7 @@ class ColdReader:
         """The positions of the newest messages with that key by the lake's index, descending, and the
         position up to which it goes: 0 when there is none. Raises `LakeUnreadable`."""
         held = self._log.retention.held_position
-        found = await self.run(lambda: self.history.positions_of_key(topic, key, times, messages_max, held))
+        found = await self._ask(lambda: self.history.positions_of_key(topic, key, times, messages_max, held))
         return ([], 0) if found is None else found
 
 

@@ -312,7 +312,7 @@ class Broker:
     def degraded(self) -> list[str]:
         """What is wrong while the broker takes and gives messages all the same, a line each."""
         found = [f"the job {name} is silent" for name in self.router.jobs.dead()]
-        for part in (self.registrar, self.quarantine, self.log_cleanup, self.dropping, self.erasures):
+        for part in (self.registrar, self.quarantine, self.log_cleanup, self.dropping, self.erasures, self.cold):
             found += part.degraded()
         if self.tenure.elected is not None:
             found += self.tenure.elected.degraded()

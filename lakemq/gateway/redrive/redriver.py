@@ -14,11 +14,12 @@ from lakemq.gateway.redrive.columns import COLUMNS
 from lakemq.gateway.redrive.dead_letters import check_count, find_dead_letters, find_record
 from lakemq.gateway.redrive.progress import Progress
 from lakemq.gateway.redrive.records import Redrive, copies_of, redrive_of
-from lakemq.gateway.redrive.run import Run
+from lakemq.gateway.redrive.run import AGAIN_S, Run
 from lakemq.model.errors import (
     Busy,
     FlowControl,
     LakemqError,
+    LakeUnreadable,
     RedriveNotFound,
 )
 from lakemq.model.names import REDRIVE_TOPIC
@@ -94,7 +95,7 @@ class Redriver:
     async def _carry_through(self, position: int, redrive: Redrive | None) -> None:
         try:
             if redrive is None:
-                redrive = await self._read(position)
+                redrive = await self._read_once_there(position)
             run = self._runs[position] = Run(self._executor, self._cold, position, Progress(redrive))
             await run.run()
         except RedriveNotFound:
@@ -141,6 +142,15 @@ class Redriver:
         if row is None:
             raise RedriveNotFound(f"what came of the redrive at {position} was lost to damage of the log")
         return Progress(redrive, copies_of(row)), "done"
+
+    async def _read_once_there(self, position: int) -> Redrive:
+        """`_read`, waiting for a lake that is away."""
+        while True:
+            try:
+                return await self._read(position)
+            except LakeUnreadable as error:
+                logger.warning("a redrive is waiting; retrying: %s", error)
+                await asyncio.sleep(AGAIN_S)
 
     async def _read(self, position: int) -> Redrive:
         row = await self._row(position)

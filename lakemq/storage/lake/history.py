@@ -1,10 +1,11 @@
 """What has left a broker's log, read from the lake: by queue and offset, position, time and key.
 
 `held` in all calls is the position up to which the lake must hold the log, which is where the log
-begins now: retention takes nothing that is not in the lake. No lake, or one that holds nothing of the
-broker, is `None` in every answer; one of which a table is away, or holds less, is being put back, and
-is `LakeUnreadable`: else a consumer would pass over its history. Rows that were deleted from the lake
-are passed over.
+begins now: retention takes nothing that is not in the lake. So a lake that is not there, or is of another
+broker, or of which a table is away, or holds less, is `LakeUnreadable`: a disk that isn't mounted yet must
+not make a consumer pass over its history. Where nothing has left for a lake (`held` is 0), or nobody looked
+whether it did (`lake.verify` is false), no lake is `None` in every answer. Rows that were deleted from the
+lake are passed over.
 
 All calls take a while and may be made in any thread. They raise `LakeUnreadable`.
 """
@@ -69,9 +70,18 @@ class ColdPull(NamedTuple):
 class History:
     """The lake in a folder, as far as it is one broker's."""
 
-    def __init__(self, lake: Path, ids: MessageIds, cache_bytes: int, log_id: Callable[[], str] | None = None) -> None:
-        """`log_id`: which log of the broker's; None: whichever the tables are of."""
+    def __init__(
+        self,
+        lake: Path,
+        ids: MessageIds,
+        cache_bytes: int,
+        log_id: Callable[[], str] | None = None,
+        is_verified: bool = True,
+    ) -> None:
+        """`log_id`: which log of the broker's; None: whichever the tables are of. `is_verified`: what left the log was
+        seen in this lake before."""
         self._ids = ids
+        self._lake, self._is_verified = lake, is_verified
         broker = self._broker = ids.broker
         self._messages = DeltaFiles(lake / "messages", broker, log_id)
         self._consume_queue = DeltaFiles(lake / "consume_queue", broker, log_id)
@@ -88,13 +98,18 @@ class History:
 
     def _version(self, table: DeltaFiles, held: int) -> Version | None:
         version = table.version(held)
-        if version is None and any(
-            each.version(0) for each in (self._messages, self._consume_queue, self._message_index)
-        ):
+        if version is not None:
+            return version
+        if any(each.version(0) for each in (self._messages, self._consume_queue, self._message_index)):
             raise LakeUnreadable(
                 f"the lake's table in {table.folder} is missing, or does not reach the log's beginning at {held}"
             )
-        return version
+        if held and self._is_verified:
+            raise LakeUnreadable(
+                f"no lake of this broker is in {self._lake}, which had everything below position {held}: is its disk"
+                " mounted, is lake.dir right?"
+            )
+        return None
 
     # By queue --------------------------------------------------------------------------------
 

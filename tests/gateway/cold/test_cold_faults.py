@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pyarrow as pa
@@ -129,12 +128,6 @@ def test_a_damaged_delta_log_is_a_clear_error(begin: Callable[[], Scene]) -> Non
     assert _bodies(http, log_begins) == list(range(log_begins, 200))
 
 
-def test_without_a_lake_a_queue_begins_where_its_log_does(begin: Callable[[], Scene]) -> None:
-    _, http, folder, log_begins = begin()
-    folder.rename(folder.with_name("away"))
-    _check_no_lake(http, log_begins)
-
-
 def _reads(http: httpx.Client) -> tuple[str, str, str]:
     """By offset, by id and by key."""
     by_id = f"/v1/messages/{message_id_at(http, 3)}"
@@ -174,12 +167,3 @@ def test_a_table_of_other_types_is_told(begin: Callable[[], Scene]) -> None:
     write_deltalake(folder / "consume_queue", pa.table(other), commit_properties=held)
     erase_nothing(http)
     is_problem(http.get(_reads(http)[0]), 503, "lake_unreadable")
-
-
-def _check_no_lake(http: httpx.Client, log_begins: int) -> None:
-    erase_nothing(http)
-    answer: dict[str, Any] = pull(http, "t", 0, 3)
-    assert (answer["status"], answer["next_offset"]) == ("offset_out_of_range", log_begins)
-    assert answer["min_offset"] == log_begins
-    assert is_problem(http.get(_reads(http)[1]), 404, "message_not_found")
-    assert _bodies(http, log_begins) == list(range(log_begins, 200))
