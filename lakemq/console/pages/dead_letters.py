@@ -13,7 +13,7 @@ from lakemq.console.letter_files import FORMS, LetterFile
 from lakemq.console.rendering import segment
 from lakemq.console.visit import Visit
 from lakemq.console.work_turns import WorkTurns
-from lakemq.contract import dead_letter_routes, routes
+from lakemq.contract import dead_letter_routes
 from lakemq.contract.route import Route
 from lakemq.model.access import Action
 from lakemq.model.dead_letter import LetterState
@@ -165,7 +165,7 @@ async def _redrive(visit: Visit, dry_run: bool) -> dict[str, Any]:
     content: dict[str, Any] = {"dry_run": dry_run, "rate_per_s": visit.number("rate", RATE_DEFAULT, 1, RATE_MAX)}
     if where := _where(visit):
         content["where"] = where
-    return await _ask(visit, routes.REDRIVE, content)
+    return await _ask(visit, dead_letter_routes.REDRIVE, content)
 
 
 async def _ask(visit: Visit, route: Route, content: dict[str, Any]) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def _where(visit: Visit) -> str:
 async def progress(visit: Visit) -> Response:
     """How a redrive is."""
     await visit.who()
-    target = routes.REDRIVEN.at(visit.path("redrive_id"))
+    target = dead_letter_routes.REDRIVEN.at(visit.path("redrive_id"))
     offset = visit.number("offset", 0, 0, 2**31)
     found = await visit.broker.get(target, {"offset": offset, "max": RESULTS_SHOWN_MAX})
     return visit.page("redriven.html", group=visit.path("group"), found=found, offset=offset, most=RESULTS_SHOWN_MAX)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from lakemq.contract import dead_letter_routes, routes
+from lakemq.contract import dead_letter_routes
 from lakemq.contract.limits import NUMBER_MAX
 from lakemq.contract.limits import OFFSET_MAX as QUEUE_OFFSET_MAX
 from lakemq.gateway.access.caller import caller_of
@@ -58,13 +58,13 @@ def make_router(redriver: Redriver, discarder: Discarder, listing: Listing, grou
     _add_listing(router, listing, groups)
     _add_discarding(router, discarder)
 
-    @serves(router, routes.REDRIVE, status_code=202)
+    @serves(router, dead_letter_routes.REDRIVE, status_code=202)
     async def begin(request: Request, group: str, body: RedriveBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         _check_predicate(request, group, body.where)
         redrive_id, matched, gone = await redriver.begin(check_group(group), body.where, body.rate_per_s, body.dry_run)
         return {"redrive_id": redrive_id, "matched": matched} | ({"gone": gone} if gone else {})
 
-    @serves(router, routes.REDRIVEN)
+    @serves(router, dead_letter_routes.REDRIVEN)
     async def describe(  # pyright: ignore[reportUnusedFunction]
         request: Request,
         redrive_id: str,
