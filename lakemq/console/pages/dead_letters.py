@@ -123,15 +123,16 @@ _EXPORTS = WorkTurns(EXPORTS_MAX, USER_EXPORTS_MAX, "exports of dead letters")
 
 async def preview(visit: Visit) -> Response:
     """How many a redrive would send, or a discard take: nothing is done yet."""
-    is_discard = visit.field("discard") == "1"
+    discards = visit.field("discard") == "1"
     try:
-        answer = await (_discard(visit, dry_run=True) if is_discard else _redrive(visit, dry_run=True))
+        answer = await (_discard(visit, dry_run=True) if discards else _redrive(visit, dry_run=True))
     except LakemqError as error:
         if error.code not in _TRIED:
             raise
         return await _list(visit, error.detail, 400)
     return visit.page(
-        "discard.html" if is_discard else "redrive.html",
+        "letters_counted.html",
+        discards=discards,
         group=visit.path("group"),
         where=_where(visit),
         ticked=len(_ticked(visit)),
