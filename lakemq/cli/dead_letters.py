@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import orjson
 import typer
@@ -16,7 +15,9 @@ from lakemq.cli.brokers import ask_each, connect_all, said_of, the_one_of
 from lakemq.cli.delay import moment_ms
 from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import progress, remark, stdout, write_line
+from lakemq.client.dead_letter import DeadLetterState
 from lakemq.client.message import encode_message
+from lakemq.model.dead_letter import LetterState
 from lakemq.model.errors import GroupNotFound, MessageNotFound, TopicNotFound
 from lakemq.model.names import dead_letter_topic
 
@@ -32,23 +33,15 @@ _NOT_THERE = (GroupNotFound, TopicNotFound)
 
 app = typer.Typer(no_args_is_help=True, help="Show dead letters, redrive them to their group, or discard them.")
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
-
-
-class State(StrEnum):
-    """Which letters."""
-
-    OPEN = "open"
-    REDRIVEN = "redriven"
-    DISCARDED = "discarded"
-    GONE = "gone"
-    ALL = "all"
+State = Literal[DeadLetterState, "all"]
+"""Which letters."""
 
 
 @app.command("list")
 def list_letters(
     context: typer.Context,
     group: GroupName,
-    state: Annotated[State, typer.Option("--state", help="Only letters in this state.")] = State.OPEN,
+    state: Annotated[State, typer.Option("--state", help="Only letters in this state.")] = "open",
     reason: Annotated[
         str | None,
         typer.Option("--reason", metavar="TEXT", help="Only with this text in the failure's class or message."),
@@ -73,7 +66,7 @@ def list_letters(
     lakemq dead-letters list billing --topic orders --max 1000 --state all --json | jq -r .message_id
     lakemq dead-letters list billing --nameservers http://127.0.0.1:9876
     """
-    wanted: dict[str, Any] = {"state": None if state is State.ALL else state.value, "reason": reason, "topic": topic}
+    wanted: dict[str, Any] = {"state": None if state == "all" else state, "reason": reason, "topic": topic}
     wanted |= {"begin_ms": None if begin is None else moment_ms(begin, "--begin")}
     wanted |= {"end_ms": None if end is None else moment_ms(end, "--end")}
     with connect_all(context, broker, nameservers) as brokers:
@@ -110,7 +103,7 @@ def _table(found: dict[str, tuple[list[DeadLetter], bool]]) -> Table:
             keys = shown.plain(" ".join(each.keys)) + (f" +{each.more_keys}" if each.more_keys else "")
             made.add_row(
                 Text(failed),
-                Text(each.state, shown.NOWHERE if each.state == State.OPEN else "dim"),
+                Text(each.state, shown.NOWHERE if each.state == LetterState.OPEN else "dim"),
                 *said_of(name).values(),
                 Text(each.topic or "", shown.NAME),
                 Text(keys, shown.LABEL),

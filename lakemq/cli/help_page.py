@@ -11,7 +11,7 @@ import inspect
 import re
 import textwrap
 from enum import Enum
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import typer
 from rich.console import Console
@@ -201,11 +201,18 @@ def _name_of_value(param: Any) -> str:
         return str(param.name).upper()
     words = max(param.opts, key=len).strip("-").upper().split("-")
     kind = _kind_of(param)
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return "|".join(str(each.value) for each in kind)
+    if choices := choices_of(kind):
+        return "|".join(choices)
     if kind in (int, float):
         return words[-1] if words[-1] in ("PORT", "MS") else "N"
     return words[-1]
+
+
+def choices_of(kind: Any) -> tuple[str, ...]:
+    """The words that a value is one of; empty where it may be another."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    return tuple(str(each.value) for each in kind) if isinstance(kind, type) and issubclass(kind, Enum) else ()
 
 
 def _kind_of(param: Any) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakemq.cli.waiting import Waiting, find_waiting
+from lakemq.model.all_topics import AllTopics, newest
 from lakemq.model.errors import Forbidden, TopicNotFound
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 PULL_MAX = 1_000
 BY_KEY_MAX = 1_000
 """So many messages the gateway's index answers at a time."""
-TOPICS_MAX = 1_000
-"""A search of all topics stops after so many of a broker."""
 
 
 class SearchQuery(NamedTuple):
@@ -71,23 +70,20 @@ def search_by_key(client: HttpClient, topic: str | None, wanted: SearchQuery, in
 
 
 def _search_topics(client: HttpClient, wanted: SearchQuery, instead: str) -> Found:
-    messages: list[MessageView] = []
-    complete, refused, searched = True, 0, 0
+    all_topics = AllTopics(wanted.count_max, _stored_ms)
     for topic in _topics(client, instead):
-        if searched + refused == TOPICS_MAX:
-            note = f"the search stopped after {TOPICS_MAX:,} topics, before {topic}: name a topic to search it"
-            return Found(messages, complete, notes=(note, *_refused(refused)))
+        if all_topics.is_full:
+            all_topics.stop(before=topic)
+            break
         try:
             found = search(client, topic, wanted)
         except Forbidden:
-            refused += 1
+            all_topics.refuse()
         except TopicNotFound:  # deleted meanwhile
             continue
         else:
-            searched += 1
-            complete = complete and found.complete
-            messages = newest([*messages, *found.messages], wanted.count_max)
-    return Found(messages, complete, notes=_refused(refused))
+            all_topics.take(found.messages, found.complete)
+    return Found(all_topics.messages, all_topics.complete, notes=all_topics.notes("this user"))
 
 
 def _topics(client: HttpClient, instead: str) -> Iterator[str]:
@@ -104,20 +100,15 @@ def _topics(client: HttpClient, instead: str) -> Iterator[str]:
             return
 
 
-def _refused(topics: int) -> tuple[str, ...]:
-    return (f"{topics:,} topics were not searched: this user may not read them",) if topics else ()
-
-
-def newest(messages: list[MessageView], count_max: int) -> list[MessageView]:
-    """So many of them, newest first."""
-    return sorted(messages, key=lambda message: message.store_time_ms, reverse=True)[:count_max]
+def _stored_ms(message: MessageView) -> int:
+    return message.store_time_ms
 
 
 def together(found: Mapping[str, Found], wanted: SearchQuery) -> Found:
     """What several brokers found: of all of it the newest."""
     messages = [message for each in found.values() for message in each.messages]
     return Found(
-        newest(messages, wanted.count_max) if len(found) > 1 else messages[: wanted.count_max],
+        newest(messages, wanted.count_max, _stored_ms) if len(found) > 1 else messages[: wanted.count_max],
         all(each.complete for each in found.values()),
         tuple(waiting for each in found.values() for waiting in each.waiting),
         tuple(dict.fromkeys(note for each in found.values() for note in each.notes)),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Self
 
 DeadLetterState = Literal["open", "redriven", "discarded", "gone"]
+"""The model's `LetterState`, as type checkers need it written out; a test compares the two."""
 
 
 class DeadLetter(NamedTuple):

@@ -49,7 +49,7 @@ class OperatorRequests(ABC):
     def redrive(self, group: str, where: str, rate_per_s: float = 100, dry_run: bool = False) -> RedriveStarted:
         """Send the group's dead letters that fulfil the SQL predicate to it again; returns at once."""
         content = {"where": where, "rate_per_s": rate_per_s, "dry_run": dry_run}
-        answer = self._call(routes.REDRIVE.at(group), content)
+        answer = self._call(dead_letter_routes.REDRIVE.at(group), content)
         return RedriveStarted(answer["redrive_id"], answer["matched"])
 
     def discard(self, group: str, where: str, dry_run: bool = False, up_to: int | None = None) -> dict[str, int]:
@@ -60,7 +60,7 @@ class OperatorRequests(ABC):
 
     def redrive_progress(self, redrive_id: str, offset: int = 0, count_max: int = 1_000) -> dict[str, Any]:
         """How far a redrive is, with a result for each message, from that number on."""
-        return self._call(routes.REDRIVEN.at(redrive_id), None, {"offset": offset, "max": count_max})
+        return self._call(dead_letter_routes.REDRIVEN.at(redrive_id), None, {"offset": offset, "max": count_max})
 
     def enable_group(self, group: str, consume_enabled: bool) -> None:
         """Have a consumer group consume, or nothing until it is told otherwise; it is made if it isn't there."""

@@ -11,6 +11,7 @@ from lakemq.console.asked import Broker
 from lakemq.console.histories import history_of
 from lakemq.console.sql_rows import rows_by_name
 from lakemq.contract import dead_letter_routes
+from lakemq.model.dead_letter import LetterState
 from lakemq.model.errors import LakemqError
 from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.model.life_event import what_of
@@ -117,7 +118,8 @@ async def with_lake(broker: Broker, history: dict[str, Any], further: int, sees_
         whole |= {name: again.get(name) for name in ("target", "expires_ms", "groups", "more_groups")}
     for each in merged:
         if each["what"] == "dead" and each["pending"] is False and not _has_effect(each, merged):
-            each["pending"] = await _is_open(broker, each)
+            state = await _letter_state(broker, each)
+            each |= {"pending": state == LetterState.OPEN, "discarded": state == LetterState.DISCARDED}
     return whole | {"events": merged, "read_from_ms": None if complete and sees_all else until_ms}
 
 
@@ -131,14 +133,14 @@ def _has_effect(event: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -
     return any(each["cause"] == event["position"] for each in events)
 
 
-async def _is_open(broker: Broker, dead: Mapping[str, Any]) -> bool:
-    """Whether a dead letter can be redriven still, as its broker says."""
+async def _letter_state(broker: Broker, dead: Mapping[str, Any]) -> str | None:
+    """Where a dead letter is, as its broker says; None: it doesn't."""
     params = {"after": dead["queue_offset"] + 1, "max": 1}
     try:
         answer = await broker.get(dead_letter_routes.DEAD_LETTERS.at(dead["group"]), params)
     except LakemqError as error:
         if error.code == "unauthenticated":
             raise
-        return False
+        return None
     (letter,) = answer["dead_letters"][:1] or ({},)
-    return letter.get("queue_offset") == dead["queue_offset"] and letter.get("state") == "open"
+    return letter.get("state") if letter.get("queue_offset") == dead["queue_offset"] else None

@@ -178,24 +178,6 @@ INVISIBILITY = Route(
     rights=group(SUB),
 )
 NACKS = Route("POST", "/v1/groups/{group}/nacks", "routing", "Consume messages later", reads=JSON, rights=_NACKING)
-REDRIVE = Route(
-    "POST",
-    "/v1/groups/{group}/dead-letters/redrive",
-    "routing",
-    "Redrive dead letters",
-    reads=JSON,
-    differs=CONFIRMED,
-    rights=group(UPDATE, by_handler="`where` also needs `Sub` on it"),
-    audited=True,
-)
-REDRIVEN = Route(
-    "GET",
-    "/v1/redrives/{redrive_id}",
-    "routing",
-    "The progress of a redrive",
-    (Field("offset", "integer", default=0), Field("max", "integer", default=1_000)),
-    rights=known("`Get` or `Update` on the group"),
-)
 
 # Consumer groups
 _SHOWN = "shows topics on which the caller has `Sub`, `Get` or `List`"

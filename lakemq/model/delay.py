@@ -10,8 +10,6 @@ from enum import StrEnum
 DELAY_MS_MAX = 366 * 24 * 3_600_000
 """A year, and the day that some have more."""
 LEVELS_MAX = 100
-LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-"""RocketMQ's: what brokers have unless they are set otherwise."""
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LEVEL = re.compile(r"([0-9]{1,12})(ms|s|m|h|d)\Z")
@@ -45,6 +43,10 @@ def parse_levels(text: str) -> tuple[int, ...]:
     if not 1 <= len(delays) <= LEVELS_MAX:
         raise ValueError(f"1 to {LEVELS_MAX} levels are needed")
     return tuple(delays)
+
+
+LEVELS_MS = parse_levels("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
+"""RocketMQ's: what brokers have unless they are set otherwise."""
 
 
 def delay_of_level(level: int, levels_ms: Sequence[int]) -> int:

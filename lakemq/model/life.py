@@ -251,6 +251,8 @@ def _by_event(history: Mapping[str, Any], group: Mapping[str, Any], own: Sequenc
             because = f" because of {reason}" if reason else ""
             show = f"lakemq dead-letters show {shlex.quote(group['group'])} {last['message_id']}"
             return Said(f"Dead letter since {moment(last['time_ms'])}{because}", "bad", show)
+        case "dead" if last.get("discarded"):
+            return Said("A dead letter that was discarded: no redrive sends it.", "warn")
         case "dead":
             return Said("A dead letter that was redriven or discarded, or can't be sent again.", "warn")
         case "scheduled" if last["pending"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
-from lakemq.model.delay import DELAY_MS_MAX, LEVELS, parse_levels
+from lakemq.model.delay import DELAY_MS_MAX, LEVELS_MS, parse_levels
 from lakemq.settings.section import HOUR_MS, MIB, Section
 
 
@@ -28,7 +28,7 @@ class Routing(Section):
 class Delay(Section):
     """Delayed messages. `levels[i]` is the delay of level i + 1, in ms."""
 
-    levels: tuple[int, ...] = parse_levels(LEVELS)
+    levels: tuple[int, ...] = LEVELS_MS
     delay_ms_max: int = Field(default=366 * 24 * HOUR_MS, ge=1, le=DELAY_MS_MAX)
     """The longest delay."""
     waiting_max: int = Field(default=10_000_000, ge=1)

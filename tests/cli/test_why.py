@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from lakemq.cli import search
+from lakemq.model import all_topics
 from lakemq.testing import GatewayProcess
 from tests.cli.shell import Run, Shell
 from tests.gateway.access.asking import allow, make_user
@@ -161,7 +161,7 @@ def test_a_search_of_all_topics_is_bounded_and_says_where_it_stopped(
 ) -> None:
     for topic in ("why_many_a", "why_many_b"):
         stored(shell, topic, "w5")
-    monkeypatch.setattr(search, "TOPICS_MAX", 1)
+    monkeypatch.setattr(all_topics, "TOPICS_MAX", 1)
     done = run("message", "search", "--key", "w5", "--broker", shell.url)
     assert "the search stopped after 1 topics, before " in done.stderr
 

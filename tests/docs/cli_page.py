@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from lakemq.cli.help_page import choices_of
 from tests.cli.examples import COMPLETION, ROOT, commands
 
 FILE = Path("docs/cli.md")
@@ -82,8 +82,8 @@ def _kind(param: Any) -> str:
     kind = param.type_descriptor.annotation
     if param.param_type_name == "argument" or kind is bool:
         return ""
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return " " + "\\|".join(f"`{each.value}`" for each in kind)
+    if choices := choices_of(kind):
+        return " " + "\\|".join(f"`{each}`" for each in choices)
     name = param.metavar or _NAMES.get(getattr(kind, "__name__", ""), "TEXT")
     return f" `{name}`".replace("|", "\\|")
 

@@ -151,6 +151,7 @@ RETRIED = {"what": "retried", "reconsume_times": 1, "queue_offset": 4}
             "bad",
         ),
         (history(NACKED, {"what": "dead", "pending": False}), "A dead letter that was redriven or discarded", "warn"),
+        (history(NACKED, {"what": "dead", "pending": False, "discarded": True}), "that was discarded: no", "warn"),
         (history(NACKED, {"what": "decided", "tag": "drop"}), "Dropped: it expired", "bad"),
         (history({"what": "received", "pending": False}), "10 messages come first", "warn"),
         (

@@ -13,7 +13,7 @@ from lakemq.client.consume.process_queue import Work
 from lakemq.client.message import encode_body
 from lakemq.client.outgoing import Message, MessageFields, SendReceipt, check_topic
 from lakemq.client.view import MessageView
-from lakemq.model.delay import LEVELS, delay_of_level, due_time, parse_levels
+from lakemq.model.delay import LEVELS_MS, delay_of_level, due_time
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.failure import Failure, with_failure
 from lakemq.model.names import dead_letter_topic, retry_topic
@@ -139,7 +139,7 @@ class MemoryBroker:
             self._wait(_AT_ONCE, plan, again)  # it holds up its queue
         else:
             level = delay_level or FIRST_LEVEL + message.reconsume_times
-            self._wait(self._now_ms + delay_of_level(level, _LEVELS_MS), plan, again)
+            self._wait(self._now_ms + delay_of_level(level, LEVELS_MS), plan, again)
 
     def _wait(self, due_ms: int, plan: Plan, content: dict[str, Any]) -> None:
         self._turns += 1
@@ -149,7 +149,7 @@ class MemoryBroker:
         delay, at = fields.get("delay"), fields.get("deliver_at")
         wait_ms = delay // timedelta(milliseconds=1) if isinstance(delay, timedelta) else round((delay or 0) * 1000)
         until = None if at is None else round(at.timestamp() * 1000)
-        return due_time(self._now_ms, _LEVELS_MS, fields.get("delay_level"), wait_ms, until) or self._now_ms
+        return due_time(self._now_ms, LEVELS_MS, fields.get("delay_level"), wait_ms, until) or self._now_ms
 
     def _again(self, plan: Plan, message: MessageView, why: Failure | None, is_last: bool) -> dict[str, Any]:
         topic = dead_letter_topic(plan.group) if is_last else retry_topic(plan.group)
@@ -173,7 +173,6 @@ class MemoryBroker:
 
 
 _AT_ONCE = -1
-_LEVELS_MS = parse_levels(LEVELS)
 _SHOWN: tuple[Literal["tag", "keys", "properties", "ordering_key", "ttl_ms", "priority"], ...] = (
     "tag",
     "keys",

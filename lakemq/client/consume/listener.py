@@ -19,7 +19,7 @@ from lakemq.client.consume.process_queue import Work
 from lakemq.client.consume.reason import Reasons, reason_of
 from lakemq.client.view import MessageView
 from lakemq.client.wrong_type import WrongType
-from lakemq.model.delay import LEVELS, level_of_delay, parse_levels
+from lakemq.model.delay import LEVELS_MS, level_of_delay
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.failure import Failure
 
@@ -83,14 +83,13 @@ def level_after(delay: timedelta) -> int:
     """The first of RocketMQ's levels that is no shorter. Raises `WrongType`, and `InvalidRequest` where all are."""
     if not isinstance(cast("object", delay), timedelta):
         raise WrongType("a delay is a timedelta", delay)
-    level = level_of_delay(-(-delay // timedelta(milliseconds=1)), _LEVELS_MS) if delay >= timedelta(0) else None
+    level = level_of_delay(-(-delay // timedelta(milliseconds=1)), LEVELS_MS) if delay >= timedelta(0) else None
     if level is None:
-        raise InvalidRequest(f"a message that failed comes again after 0 to {_LEVELS_MS[-1] // 1000:,} s, not {delay}")
+        raise InvalidRequest(f"a message that failed comes again after 0 to {LEVELS_MS[-1] // 1000:,} s, not {delay}")
     return level
 
 
 _PLACES = ("level", "reason")
-_LEVELS_MS = parse_levels(LEVELS)
 _AMBIGUOUS = (
     "ConsumeLater({0}) is delay level {0}, and not {0} seconds: say ConsumeLater(level={0}), or "
     "ConsumeLater(delay=timedelta(seconds={0}))"

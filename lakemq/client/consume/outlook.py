@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lakemq.model.delay import LEVELS
+from lakemq.model.delay import LEVELS_MS, delay_of_level
 from lakemq.model.retry import FIRST_LEVEL
 
 RETRIES = 16
 """A broker's `retry.max_reconsume_times`, unless it is set otherwise: it doesn't tell its consumers."""
-_DELAYS = LEVELS.split()
-_UNITS = {"s": "s", "m": "min", "h": "h"}
 
 
 class Outlook(NamedTuple):
@@ -43,5 +41,6 @@ class Outlook(NamedTuple):
 
 def _delay(reconsume_times: int) -> str:
     """What a broker waits before that retry, by the delay levels that it has unless they are set otherwise."""
-    level = _DELAYS[min(FIRST_LEVEL + reconsume_times, len(_DELAYS)) - 1]
-    return f"{level[:-1]} {_UNITS[level[-1]]}"
+    seconds = delay_of_level(FIRST_LEVEL + reconsume_times, LEVELS_MS) // 1000
+    unit, length = next(each for each in (("h", 3600), ("min", 60), ("s", 1)) if seconds % each[1] == 0)
+    return f"{seconds // length} {unit}"

@@ -12,8 +12,7 @@ from lakemq.client.dead_letter import DeadLetter, DeadLetterPage, DeadLetterStat
 from lakemq.client.manage.ask import Brokers
 from lakemq.client.manage.results import Discarded, Redrive, RedriveProgress, RedriveResult
 from lakemq.client.outgoing import check_group
-from lakemq.contract import routes
-from lakemq.contract.dead_letter_routes import DEAD_LETTERS, DISCARD
+from lakemq.contract.dead_letter_routes import DEAD_LETTERS, DISCARD, REDRIVE, REDRIVEN
 
 LOOK_EVERY = timedelta(milliseconds=500)
 PAGE = 1_000
@@ -74,7 +73,7 @@ class Redrives:
         """
         content: dict[str, Any] = {"rate_per_s": rate_per_s, "dry_run": dry_run}
         content |= {} if where is None else {"where": where}
-        target = routes.REDRIVE.at(check_group(group))
+        target = REDRIVE.at(check_group(group))
         found = await self._brokers.each(lambda each: each.send(target, content, twice=False), broker)
         answers = list(found.values())
         return Redrive(
@@ -134,7 +133,7 @@ class Redrives:
 
     async def _look(self, redrive_id: str, offset: int, results_max: int) -> dict[str, Any]:
         owner = await self._brokers.owner(redrive_id)
-        return await owner.get(routes.REDRIVEN.at(redrive_id), {"offset": offset, "max": results_max})
+        return await owner.get(REDRIVEN.at(redrive_id), {"offset": offset, "max": results_max})
 
 
 def _ids(redrive: Redrive | str) -> tuple[str, ...]:

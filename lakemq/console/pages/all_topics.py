@@ -11,12 +11,11 @@ from lakemq.console.pages.named import listed
 from lakemq.console.visit import Visit
 from lakemq.contract import routes
 from lakemq.model.access import Action, Kind, Resource
+from lakemq.model.all_topics import TOPICS_MAX, AllTopics
 from lakemq.model.errors import LakemqError
 
-TOPICS_MAX = 1_000
-"""A search of all topics stops after so many."""
 SEARCH_S = 20.0
-"""And after that time."""
+"""A search of all topics stops after that time too."""
 AT_ONCE = 8
 """Topics that are searched at a time."""
 LISTED = 500
@@ -38,25 +37,28 @@ async def search_all(visit: Visit, params: dict[str, str | int], most: int) -> S
     who, end_s = await visit.who(), time.monotonic() + SEARCH_S
     topics, more = await _topics(visit, who)
     mine = [each for each in topics if any(who.might(action, Resource(Kind.TOPIC, each)) for action in _READS)]
-    refused, complete = len(topics) - len(mine), True
-    rows: list[dict[str, Any]] = []
-    notes: list[str] = []
+    found = AllTopics[dict[str, Any]](most, _stored_ms)
+    found.refuse(len(topics) - len(mine))
     for at in range(0, len(mine), AT_ONCE):
         if time.monotonic() > end_s:
-            notes.append(f"The search stopped after {SEARCH_S:.0f} s, before {mine[at]}: name a topic to search it.")
+            found.stop(f"{SEARCH_S:.0f} s", mine[at])
             break
-        for found in await asyncio.gather(*(_one(visit, each, params) for each in mine[at : at + AT_ONCE])):
-            if found is None:
-                refused += 1
-                continue
-            complete = complete and bool(found["complete"])
-            rows += found["messages"]
-        rows = sorted(rows, key=lambda each: -each["store_time_ms"])[:most]
+        for answer in await asyncio.gather(*(_one(visit, each, params) for each in mine[at : at + AT_ONCE])):
+            if answer is None:
+                found.refuse()
+            else:
+                found.take(answer["messages"], bool(answer["complete"]))
     if more:
-        notes.append(f"The search stopped after {TOPICS_MAX:,} topics: name a topic to search it.")
-    if refused:
-        notes.append(f"{refused:,} topic{' was' if refused == 1 else 's were'} not searched: you may not read them.")
-    return Searched(rows, complete, notes)
+        found.stop()
+    return Searched(found.messages, found.complete, [_sentence(each) for each in found.notes("you")])
+
+
+def _stored_ms(row: dict[str, Any]) -> int:
+    return row["store_time_ms"]
+
+
+def _sentence(note: str) -> str:
+    return f"{note[0].upper()}{note[1:]}."
 
 
 async def _topics(visit: Visit, who: Who) -> tuple[list[str], bool]:

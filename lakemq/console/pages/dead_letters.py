@@ -13,7 +13,7 @@ from lakemq.console.letter_files import FORMS, LetterFile
 from lakemq.console.rendering import segment
 from lakemq.console.visit import Visit
 from lakemq.console.work_turns import WorkTurns
-from lakemq.contract import dead_letter_routes, routes
+from lakemq.contract import dead_letter_routes
 from lakemq.contract.route import Route
 from lakemq.model.access import Action
 from lakemq.model.dead_letter import LetterState
@@ -123,15 +123,16 @@ _EXPORTS = WorkTurns(EXPORTS_MAX, USER_EXPORTS_MAX, "exports of dead letters")
 
 async def preview(visit: Visit) -> Response:
     """How many a redrive would send, or a discard take: nothing is done yet."""
-    is_discard = visit.field("discard") == "1"
+    discards = visit.field("discard") == "1"
     try:
-        answer = await (_discard(visit, dry_run=True) if is_discard else _redrive(visit, dry_run=True))
+        answer = await (_discard(visit, dry_run=True) if discards else _redrive(visit, dry_run=True))
     except LakemqError as error:
         if error.code not in _TRIED:
             raise
         return await _list(visit, error.detail, 400)
     return visit.page(
-        "discard.html" if is_discard else "redrive.html",
+        "letters_counted.html",
+        discards=discards,
         group=visit.path("group"),
         where=_where(visit),
         ticked=len(_ticked(visit)),
@@ -165,7 +166,7 @@ async def _redrive(visit: Visit, dry_run: bool) -> dict[str, Any]:
     content: dict[str, Any] = {"dry_run": dry_run, "rate_per_s": visit.number("rate", RATE_DEFAULT, 1, RATE_MAX)}
     if where := _where(visit):
         content["where"] = where
-    return await _ask(visit, routes.REDRIVE, content)
+    return await _ask(visit, dead_letter_routes.REDRIVE, content)
 
 
 async def _ask(visit: Visit, route: Route, content: dict[str, Any]) -> dict[str, Any]:
@@ -194,7 +195,7 @@ def _where(visit: Visit) -> str:
 async def progress(visit: Visit) -> Response:
     """How a redrive is."""
     await visit.who()
-    target = routes.REDRIVEN.at(visit.path("redrive_id"))
+    target = dead_letter_routes.REDRIVEN.at(visit.path("redrive_id"))
     offset = visit.number("offset", 0, 0, 2**31)
     found = await visit.broker.get(target, {"offset": offset, "max": RESULTS_SHOWN_MAX})
     return visit.page("redriven.html", group=visit.path("group"), found=found, offset=offset, most=RESULTS_SHOWN_MAX)

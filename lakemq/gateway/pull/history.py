@@ -184,8 +184,7 @@ class History:
         state = self._store.log.routing
         shown = (each for each in events if each.group is None or sees(each.group))
         return [
-            {**each._asdict(), "message_id": self._store.ids.of(each.position), "pending": _pending(each, state)}
-            for each in shown
+            {**each._asdict(), "message_id": self._store.ids.of(each.position), **_now(each, state)} for each in shown
         ]
 
     async def target(self, traced: Traced, events: Sequence[Event]) -> tuple[dict[str, Any], Slice | ColdSlice] | None:
@@ -273,14 +272,17 @@ def _event(part: Slice, number: int) -> Event:
     )
 
 
-def _pending(event: Event, state: RoutingState) -> bool | None:
-    pending = {
+def _now(event: Event, state: RoutingState) -> dict[str, bool | None]:
+    """What has become of it by now."""
+    waiting = {
         "scheduled": state.delays,
         "nacked": state.nacks,
         "dead": state.dead,
         "received": state.receipts.out,
     }.get(event.what)
-    return None if pending is None else event.position in pending
+    pending = None if waiting is None else event.position in waiting
+    discarded = event.what == "dead" and event.position in state.discarded
+    return {"pending": pending} | ({"discarded": True} if discarded else {})
 
 
 def _now_s() -> float:

@@ -13,8 +13,8 @@ from pyroaring import BitMap64
 
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.effects.executor import Executor
-from lakemq.gateway.filter import Filter
-from lakemq.gateway.redrive.columns import to_rows
+from lakemq.gateway.filter import Filter, compile_filter
+from lakemq.gateway.redrive.columns import COLUMNS, to_rows
 from lakemq.model.errors import InvalidRequest, PositionGone
 from lakemq.model.names import dead_letter_topic, retry_topic
 from lakemq.storage.read.reader import QueuePlan, Slice
@@ -34,14 +34,28 @@ T = TypeVar("T")
 
 
 async def find_dead_letters(
-    executor: Executor, cold: ColdReader, group: str, condition: Filter | None
+    executor: Executor, cold: ColdReader, group: str, where: str | None, up_to: int | None = None
 ) -> tuple[BitMap64, int]:
-    """The positions of the group's dead letters that wait (Q), in the lake or the log, and satisfy the
-    condition (None: all); and how many letters are in neither any more, or were so many that it is not known any more
-    whether they wait.
+    """The positions, up to `up_to`, of the group's dead letters that wait (Q), in the lake or the log, and satisfy the
+    predicate `where` (None each: all); and how many letters are in neither any more, or were so many that it is not
+    known any more whether they wait.
 
-    Raises `InvalidFilter` for what only values can tell, `LogDamaged`, `LakeUnreadable`.
+    Raises `InvalidFilter`, `InvalidRequest` where they are more than a request may be about, `LogDamaged`,
+    `LakeUnreadable`.
     """
+    condition = None if where is None else await asyncio.to_thread(compile_filter, where, COLUMNS)
+    found, gone = await _find(executor, cold, group, condition)
+    if up_to is not None:
+        found = found[: found.rank(up_to)]
+    if len(found) > MATCHED_MAX:
+        raise InvalidRequest(
+            f"{len(found)} dead letters match, more than {MATCHED_MAX} at a time; narrow the predicate,"
+            f" with position <= {found[MATCHED_MAX - 1]} for example"
+        )
+    return found, gone
+
+
+async def _find(executor: Executor, cold: ColdReader, group: str, condition: Filter | None) -> tuple[BitMap64, int]:
     found, seen = BitMap64(), 0
     topic = executor.log.topics.find(dead_letter_topic(group))
     if topic is None:
@@ -62,15 +76,6 @@ async def find_dead_letters(
         logger.warning("%d dead letters of group %s are too old, or in neither the log nor the lake", gone, group)
     # A page's letters may have been redriven while later pages were read.
     return found & executor.state.dead, gone
-
-
-def check_count(matched: BitMap64) -> None:
-    """Raises `InvalidRequest` where a request is about more than it may be."""
-    if len(matched) > MATCHED_MAX:
-        raise InvalidRequest(
-            f"{len(matched)} dead letters match, more than {MATCHED_MAX} at a time; narrow the predicate,"
-            f" with position <= {matched[MATCHED_MAX - 1]} for example"
-        )
 
 
 def _matching(part: Slice, ids: MessageIds, condition: Filter | None) -> BitMap64:

@@ -9,9 +9,7 @@ from pyroaring import BitMap64
 
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.effects.executor import Executor
-from lakemq.gateway.filter import compile_filter
-from lakemq.gateway.redrive.columns import COLUMNS
-from lakemq.gateway.redrive.dead_letters import check_count, find_dead_letters
+from lakemq.gateway.redrive.dead_letters import find_dead_letters
 from lakemq.model.names import DISCARD_TOPIC
 from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.segment.rows import make_row
@@ -61,12 +59,8 @@ class Discarder:
         `LakeUnreadable`.
         """
         async with self._gate.place(client):
-            where = wanted.where
-            condition = None if where is None else await asyncio.to_thread(compile_filter, where, COLUMNS)
-            matched, gone = await find_dead_letters(self._executor, self._cold, wanted.group, condition)
-            if wanted.up_to is not None:
-                matched = matched[: matched.rank(wanted.up_to)]
-            check_count(matched)
+            group, where, up_to = wanted.group, wanted.where, wanted.up_to
+            matched, gone = await find_dead_letters(self._executor, self._cold, group, where, up_to)
             discarded = 0 if dry_run else await self._write(wanted, matched)
         return Discarded(len(matched), discarded, gone, matched.max() if matched else None)
 

@@ -9,9 +9,7 @@ from typing import Any
 
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.effects.executor import Executor
-from lakemq.gateway.filter import Filter, compile_filter
-from lakemq.gateway.redrive.columns import COLUMNS
-from lakemq.gateway.redrive.dead_letters import check_count, find_dead_letters, find_record
+from lakemq.gateway.redrive.dead_letters import find_dead_letters, find_record
 from lakemq.gateway.redrive.progress import Progress
 from lakemq.gateway.redrive.records import Redrive, copies_of, redrive_of
 from lakemq.gateway.redrive.run import AGAIN_S, Run
@@ -69,10 +67,8 @@ class Redriver:
             raise FlowControl(f"{OPEN_MAX} redrives go on already")
         self._beginning += 1
         try:
-            condition = None if where is None else await asyncio.to_thread(_compile, where)
             since = self._executor.log.next_position
-            matched, gone = await find_dead_letters(self._executor, self._cold, group, condition)
-            check_count(matched)
+            matched, gone = await find_dead_letters(self._executor, self._cold, group, where)
             redrive = Redrive(group, where, rate_per_s, since, matched, dry_run)
             position = await self._record(redrive)
         finally:
@@ -164,7 +160,3 @@ class Redriver:
         if part is None or part.run_of(part.numbers[0]).topic != REDRIVE_TOPIC:
             return None
         return part.row(part.numbers[0])
-
-
-def _compile(where: str) -> Filter:
-    return compile_filter(where, COLUMNS)

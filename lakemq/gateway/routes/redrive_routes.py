@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
-from lakemq.contract import dead_letter_routes, routes
+from lakemq.contract import dead_letter_routes
 from lakemq.contract.limits import NUMBER_MAX
 from lakemq.contract.limits import OFFSET_MAX as QUEUE_OFFSET_MAX
 from lakemq.gateway.access.caller import caller_of
@@ -31,6 +31,8 @@ OFFSET_MAX = 2**31
 LETTERS_MAX = 1_000
 REASON_CHARACTERS_MAX = 200
 Text = Annotated[str, AfterValidator(check_text), Query(max_length=REASON_CHARACTERS_MAX)]
+# Written out where it stands, as all choices are: by itself an enumeration is documented apart.
+State = Annotated[LetterState, WithJsonSchema({"type": "string", "enum": [each.value for each in LetterState]})]
 TimeMs = Annotated[int, Query(ge=0, le=NUMBER_MAX)]
 
 
@@ -58,13 +60,13 @@ def make_router(redriver: Redriver, discarder: Discarder, listing: Listing, grou
     _add_listing(router, listing, groups)
     _add_discarding(router, discarder)
 
-    @serves(router, routes.REDRIVE, status_code=202)
+    @serves(router, dead_letter_routes.REDRIVE, status_code=202)
     async def begin(request: Request, group: str, body: RedriveBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         _check_predicate(request, group, body.where)
         redrive_id, matched, gone = await redriver.begin(check_group(group), body.where, body.rate_per_s, body.dry_run)
         return {"redrive_id": redrive_id, "matched": matched} | ({"gone": gone} if gone else {})
 
-    @serves(router, routes.REDRIVEN)
+    @serves(router, dead_letter_routes.REDRIVEN)
     async def describe(  # pyright: ignore[reportUnusedFunction]
         request: Request,
         redrive_id: str,
@@ -100,7 +102,7 @@ def _add_listing(router: APIRouter, listing: Listing, groups: Groups) -> None:
     async def list_letters(  # pyright: ignore[reportUnusedFunction]
         request: Request,
         group: str,
-        state: Literal["open", "redriven", "discarded", "gone"] | None = None,
+        state: State | None = None,
         reason: Text | None = None,
         topic: Text | None = None,
         begin_ms: TimeMs = 0,
@@ -111,7 +113,6 @@ def _add_listing(router: APIRouter, listing: Listing, groups: Groups) -> None:
         groups.find(check_group(group))
         span = begin_ms or None, None if end_ms == NUMBER_MAX else end_ms
         wanted = Wanted(reason or None, topic if topic is None else check_readable(topic), *span)
-        chosen = None if state is None else LetterState(state)
         sees = cache(sight_of_topics(caller_of(request.scope), READS))
-        found = await listing.page(group, wanted, chosen, after, letters_max, sees, client_of(request.scope))
+        found = await listing.page(group, wanted, state, after, letters_max, sees, client_of(request.scope))
         return await respond({"group": group, "dead_letters": iter(found.letters), "next_after": found.next_after})

@@ -13,7 +13,7 @@ from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.tables.table_log import TableLog
 from lakemq.objects.path import beside
 from lakemq.storage.disk.clock import SystemClock
-from lakemq.storage.lake.delta_log import drop_old_sums, half_written
+from lakemq.storage.lake.delta_log import all_of_log, drop_old_sums, half_written
 
 _DAY_MS = 86_400_000
 
@@ -32,10 +32,10 @@ def clean_up(work: Work) -> Outcome:
             shutil.rmtree(folder, ignore_errors=True)
             removed += 1
     files = [*(beside(work.lake) / FOLDER / "results").glob("*"), *(beside(work.lake) / FOLDER).rglob("*.tmp")]
-    files += [each for path in work.paths() for each in half_written(path)]
     left = _remove_older(files, now_ms - _DAY_MS)
     runs = forget_runs(work.lake, now_ms - work.options.runs_retention_ms)
-    return Outcome({"checkpoints": removed, "files": left, "runs": runs, "log_files": _clean_logs(work)})
+    halves, log_files = _clean_logs(work, now_ms - _DAY_MS)
+    return Outcome({"checkpoints": removed, "files": left + halves, "runs": runs, "log_files": log_files})
 
 
 def _newest_ms(folder: Path) -> float:
@@ -61,13 +61,15 @@ def _remove_older(files: Iterable[Path], before_ms: int) -> int:
     return count
 
 
-def _clean_logs(work: Work) -> int:
-    """How many files all tables' logs have fewer now."""
-    count = 0
+def _clean_logs(work: Work, before_ms: int) -> tuple[int, int]:
+    """How many files that a crash left half written are gone from all tables' logs, and how many others."""
+    halves, others = 0, 0
     for path in work.paths():
         work.check()
-        before = len(list((path / "_delta_log").iterdir()))
+        before = all_of_log(path)
+        removed = _remove_older(half_written(before), before_ms)
         TableLog(work.session, path).clean_up()
-        drop_old_sums(path)
-        count += max(0, before - len(list((path / "_delta_log").iterdir())))
-    return count
+        after = all_of_log(path)  # Delta doesn't say what it has removed
+        halves += removed
+        others += max(0, len(before) - removed - len(after) + drop_old_sums(after))
+    return halves, others

@@ -7,7 +7,7 @@ import re
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.sql.catalog import find_table
-from lakemq.jobs.tables.table_log import look_at
+from lakemq.jobs.tables.table_log import TableLog
 from lakemq.jobs.tables.topic_table import TOPIC
 from lakemq.model.topic_table import PREFIX
 
@@ -35,5 +35,5 @@ def topic_of_own(session: SparkSession, name: str) -> str | None:
         return None
     location = table.location()
     place = location.toString() if location.getScheme() not in (None, "file") else location.getPath()
-    found = look_at(session, place).metadata().configuration().get(TOPIC)
+    found = TableLog(session, place).look().metadata().configuration().get(TOPIC)
     return str(found.get()) if found.isDefined() else None

@@ -36,7 +36,7 @@ class DeltaTransactions:
         if self._begun % LOOK_EVERY == 0 or snapshot.version() < version:
             snapshot = self.log.look()
         self._begun += 1
-        self._driver.check(self.log.path, snapshot)
+        self._driver.check(self.log.place, snapshot)
         return self.log.begin(snapshot)
 
     def append(self, transaction: Any, actions: Any, identifiers: Mapping[str, int], epoch: int = 0) -> int:
@@ -55,5 +55,5 @@ class DeltaTransactions:
     def check(self) -> Any:
         """The last version, by what is in the folder. Raises `LakeTaken` when another driver has taken the table."""
         snapshot = self.log.look()
-        self._driver.check(self.log.path, snapshot)
+        self._driver.check(self.log.place, snapshot)
         return snapshot

@@ -15,7 +15,6 @@ ours but those of messages. A lake whose tables have a number keeps to it.
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -66,7 +65,7 @@ class Driver:
             found = [number_of(table.look()) for table in tables]
             last = max(found)
             if self.has_taken and last > self.number:
-                raise taken(tables[found.index(last)].path)
+                raise taken(tables[found.index(last)].place)
             if not last and not self._is_shared():
                 return
             wanted = self.number or last + 1
@@ -91,7 +90,7 @@ class Driver:
         java_session: Any = self._session._jsparkSession  # pyright: ignore[reportPrivateUsage]
         return is_object(self._lake.dir) or self._lake.shared or not java_session.sparkContext().isLocal()
 
-    def check(self, table: Path, snapshot: Any) -> None:
+    def check(self, table: str, snapshot: Any) -> None:
         """Raises `LakeTaken` when that version of the table is a later driver's."""
         if self.has_taken and number_of(snapshot) > self.number:
             raise taken(table)
@@ -101,11 +100,11 @@ class Driver:
         log that can't be read says nothing."""
         for table in self._taken:
             with suppress(Py4JJavaError):
-                self.check(table.path, table.look())
+                self.check(table.place, table.look())
 
 
-def taken(table: Path) -> LakeTaken:
-    return LakeTaken(f"another driver has taken {table}: this one was thought dead, and commits nothing more")
+def taken(place: str) -> LakeTaken:
+    return LakeTaken(f"another driver has taken {place}: this one was thought dead, and commits nothing more")
 
 
 def number_of(snapshot: Any) -> int:
@@ -130,5 +129,5 @@ def _set_number(table: TableLog, snapshot: Any, number: int) -> bool:
     except Py4JJavaError as error:
         if _CONFLICTS in str(error.java_exception.toString()):
             return False
-        raise LakeUnreadable(f"the driver's number can't be set in {table.path}: {error.java_exception}") from error
+        raise LakeUnreadable(f"the driver's number can't be set in {table.place}: {error.java_exception}") from error
     return True

@@ -26,40 +26,23 @@ def action_of(jvm: Any, text: str) -> Any:
     return delta_class(jvm, "actions.Action$").__getattr__("MODULE$").fromJson(text)
 
 
-def look_at(session: SparkSession, place: str) -> Any:
-    """The last version of the table at `place`, a path or URL as the catalog has it, by what is in the folder."""
-    none = _none(session._jvm)  # pyright: ignore[reportPrivateUsage]
-    return _log_at(session, place).update(False, none, none)
-
-
-def _log_at(session: SparkSession, place: str) -> Any:
-    """What the JVM knows of it: the same for all who write the table. Delta forgets it an hour after somebody has
-    asked for it last, so it is asked for each time."""
-    jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
-    java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
-    return delta_class(jvm, "DeltaLog").forTable(java_session, place)
-
-
-def _none(jvm: Any) -> Any:
-    return java_class(jvm, "scala.Option").empty()
-
-
 class TableLog:
-    """Of the table at `path`."""
+    """Of the table at `place`, a path, or a URL as the catalog has it."""
 
-    def __init__(self, session: SparkSession, path: Path) -> None:
-        self.path = path
+    def __init__(self, session: SparkSession, place: Path | str) -> None:
+        self.place = str(place)
         self.jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
-        self._session = session
+        self._java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
 
     @property
     def known(self) -> Any:
-        """What the JVM knows of it, which is asked for each time."""
-        return _log_at(self._session, str(self.path))
+        """What the JVM knows of it: the same for all who write the table. Delta forgets it an hour after somebody has
+        asked for it last, so it is asked for each time."""
+        return delta_class(self.jvm, "DeltaLog").forTable(self._java_session, self.place)
 
     def look(self) -> Any:
         """The last version, by what is in the folder."""
-        return look_at(self._session, str(self.path))
+        return self.known.update(False, self.none, self.none)
 
     def begin(self, snapshot: Any) -> Any:
         """A transaction that has read that version."""
@@ -74,7 +57,7 @@ class TableLog:
     @property
     def none(self) -> Any:
         """Scala's."""
-        return _none(self.jvm)
+        return java_class(self.jvm, "scala.Option").empty()
 
     @property
     def nothing(self) -> Any:

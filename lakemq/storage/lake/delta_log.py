@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -85,14 +86,34 @@ def beside_entries(table: Path) -> list[Beside]:
 
 
 def files_of_log(table: Path) -> tuple[dict[int, Path], list[Beside]]:
-    """Both at once. It lists the folder: a day's commits are 20,000 files, so not for what is done with each."""
+    """Both at once."""
+    return by_version(all_of_log(table))
+
+
+def all_of_log(table: Path) -> list[Path]:
+    """All files that are there, whatever their names. It lists the folder: a day's commits are 20,000 files, so not for
+    what is done with each."""
+    folder = table / FOLDER
+    if not folder.is_dir():
+        return []
+    if is_object(folder):
+        return list(folder.iterdir())
+    with os.scandir(folder) as listed:  # which knows without a look at each what is a file
+        return [folder / each.name for each in listed if each.is_file()]
+
+
+def by_version(files: Iterable[Path]) -> tuple[dict[int, Path], list[Beside]]:
+    """Of these the entries, by version, and all others that bear one, ascending."""
     entries: dict[int, Path] = {}
     others: list[Beside] = []
-    for version, kind, path in _numbered(table):
-        if kind == _ENTRY and path.name[0] != ".":
-            entries[version] = path
+    for path in files:
+        match = _NUMBERED.fullmatch(path.name)
+        if match is None:
+            continue
+        if match[2] == _ENTRY and path.name[0] != ".":
+            entries[int(match[1])] = path
         else:
-            others.append(Beside(version, path))
+            others.append(Beside(int(match[1]), path))
     return dict(sorted(entries.items())), sorted(others)
 
 
@@ -106,10 +127,11 @@ def beside_entry(table: Path, version: int) -> list[Path]:
     return [table / FOLDER / f"{version:020}.{kind}" for kind in ("crc", _CHECKPOINT)]
 
 
-def drop_old_sums(table: Path, keep: int = SUMS_KEPT) -> int:
-    """Removes what stands beside the entries of all versions but the last `keep`, except for checkpoints: three files
-    of four, and the entries say it all without. How many there were. Of what is proved nobody asks them."""
-    entries, beside = files_of_log(table)
+def drop_old_sums(files: Iterable[Path], keep: int = SUMS_KEPT) -> int:
+    """Of a log's files, removes what stands beside the entries of all versions but the last `keep`, except for
+    checkpoints: three files of four, and the entries say it all without. How many there were. Of what is proved nobody
+    asks them."""
+    entries, beside = by_version(files)
     last = max(entries, default=-1)
     old = [each.path for each in beside if each.version <= last - keep and ".checkpoint." not in each.path.name]
     for path in old:
@@ -117,11 +139,10 @@ def drop_old_sums(table: Path, keep: int = SUMS_KEPT) -> int:
     return len(old)
 
 
-def half_written(table: Path) -> list[Path]:
-    """Files that stand beside an entry or a checkpoint while it is written, with their checksums. One that is old is
-    left of a crash: no reader looks at it, and Delta never removes it."""
-    there = (table / FOLDER).iterdir()
-    return [each for each in there if each.name.startswith(".") and each.name.endswith((".tmp", ".tmp.crc"))]
+def half_written(files: Iterable[Path]) -> list[Path]:
+    """Of a log's files, those that stand beside an entry or a checkpoint while it is written, with their checksums. One
+    that is old is left of a crash: no reader looks at it, and Delta never removes it."""
+    return [each for each in files if each.name.startswith(".") and each.name.endswith((".tmp", ".tmp.crc"))]
 
 
 def last_checkpoint(table: Path) -> Path | None:
@@ -171,15 +192,3 @@ def read_entry(table: Path, version: int, path: Path) -> Entry:
     if not actions or (operation == _APPENDS and not held):
         raise TornEntry(f"{path.name} is torn: it ends before its progress")
     return Entry(version, added, removed, held)
-
-
-def _numbered(table: Path) -> list[tuple[int, str, Path]]:
-    folder = table / FOLDER
-    if not folder.is_dir():
-        return []
-    if is_object(folder):
-        found = [(_NUMBERED.fullmatch(each.name), each.name) for each in folder.iterdir()]
-        return [(int(match[1]), match[2], folder / name) for match, name in found if match is not None]
-    with os.scandir(folder) as listed:  # which knows without a look at each what is a file
-        found = [(_NUMBERED.fullmatch(each.name), each.name) for each in listed if each.is_file()]
-    return [(int(match[1]), match[2], folder / name) for match, name in found if match is not None]

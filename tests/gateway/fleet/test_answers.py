@@ -148,8 +148,8 @@ def of_groups(http: httpx.Client) -> dict[Route, Asked]:
         routes.RECEIVE: Asked(("r",), body={"topic": "t", "invisible_ms": HOUR_MS, "wait_ms": 0, "max": 1}),
         routes.ACKS: Asked(("r",), body={"receipts": [acknowledged]}),
         routes.INVISIBILITY: Asked(("r",), body={"receipt": changed, "invisible_ms": HOUR_MS}),
-        routes.REDRIVE: Asked(("g",), body={}),
-        routes.REDRIVEN: Asked((redriven,)),
+        dead_letter_routes.REDRIVE: Asked(("g",), body={}),
+        dead_letter_routes.REDRIVEN: Asked((redriven,)),
         routes.GROUPS: Asked(),
         routes.GROUP: Asked(("g",)),
         client_routes.PUT_GROUP: Asked(("p",), body={"consume_enabled": False}),
@@ -247,7 +247,7 @@ REFUSED = {
     routes.OFFSET_BY_TIME: (Asked(("deleted", 0), {"timestamp_ms": 0}), 404, "topic_not_found"),
     routes.RECEIVE: (Asked(("r",), body={"topic": "deleted", "wait_ms": 0}), 404, "topic_not_found"),
     routes.SINK: (Asked(("nobody's",)), 404, "sink_not_found"),
-    routes.REDRIVEN: (Asked(("nobody's",)), 404, "redrive_not_found"),
+    dead_letter_routes.REDRIVEN: (Asked(("nobody's",)), 404, "redrive_not_found"),
 }
 """What is refused once topics have changed: by these the client knows that they have."""
 

@@ -65,6 +65,20 @@ def test_a_message_that_is_retried_dead_redriven_and_acknowledged_has_all_of_it(
     assert (group["group"], group["passed"], group["out"]) == (topic, True, None)
 
 
+def test_a_dead_letter_that_was_discarded_is_told_from_others(http: httpx.Client, topic: str) -> None:
+    put_topic(http, topic)
+    (stored,) = produce(http, topic, {"body": "x"})
+    nack(http, topic, receive(http, topic, topic), -1, "never")
+    open_letter = until(http, stored["message_id"], "nacked", "dead")["events"][-1]
+    http.post(f"/v1/groups/{topic}/dead-letters/discard", json={}).raise_for_status()
+    assert until(http, stored["message_id"], "dead")["events"][-1] == open_letter | {
+        "pending": False,
+        "discarded": True,
+    }
+    assert open_letter["pending"] is True
+    assert "discarded" not in open_letter
+
+
 def test_when_a_group_last_received_is_told_until_the_broker_is_started_again(tmp_path: Path) -> None:
     with start_gateway(tmp_path) as gateway, connect(gateway) as http:
         first, second = (each["message_id"] for each in produce(http, "t", *[{"body": "x", "queue_id": 0}] * 2))

@@ -17,7 +17,7 @@ from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, TRANSACTIONS
 from lakemq.settings import Lake, Settings
 from lakemq.storage.disk.clock import SystemClock
-from lakemq.storage.lake.delta_log import drop_old_sums, entries_of
+from lakemq.storage.lake.delta_log import all_of_log, drop_old_sums, entries_of
 from lakemq.storage.lake.progress import read_progress
 from tests.jobs.empty_lake import put_tables
 from tests.jobs.lake.test_merging import checkpoint
@@ -67,8 +67,8 @@ def test_without_old_checksums_old_versions_are_what_they_were(spark: SparkSessi
     put_tables(spark, tmp_path)
     fill(spark, tmp_path, 6)
     path = CONSUME_QUEUE.path(tmp_path)
-    assert drop_old_sums(path) == 0
-    removed = drop_old_sums(path, keep=1)
+    assert drop_old_sums(all_of_log(path)) == 0
+    removed = drop_old_sums(all_of_log(path), keep=1)
     assert removed > 0
     there = {each.name for each in (path / "_delta_log").iterdir() if each.is_file()}
     assert f"{5:020}.json" in there

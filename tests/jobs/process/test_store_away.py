@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import socket
-import subprocess
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -13,9 +12,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any, cast
 
-import pyspark
 import pytest
-from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql.streaming.query import StreamingQuery
@@ -26,6 +23,7 @@ from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.jobs.process.keep_running import AWAY_MAX, FAILURES_MAX, PYTHON_LATE, Failures, keep_running
 from lakemq.jobs.process.store_away import failure_of, is_away, is_refused, java_has_ended
 from lakemq.jobs.process.store_check import once_there, store_away
+from lakemq.jobs.session.bare_java import start_bare_java
 from lakemq.model.errors import LakemqError, SettingsError
 from lakemq.objects.path import ObjectPath
 from lakemq.testing.object_store import ObjectStore
@@ -178,15 +176,7 @@ class Java:
     """A Java with Spark's classes, and none of Spark running; the only one that this process knows."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        jars = Path(pyspark.__file__).parent / "jars"
-        self.gateway: Any = JavaGateway.launch_gateway(
-            jarpath=str(next(jars.glob("py4j-*.jar"))),
-            classpath=f"{jars}/*",
-            javaopts=["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
-            die_on_exit=True,
-            redirect_stdout=subprocess.DEVNULL,
-            redirect_stderr=subprocess.DEVNULL,
-        )
+        self.gateway = start_bare_java()
         # Else what is collected later, amid another test, tells a Java that is dead, and leaves sockets open.
         self.gateway.gateway_property.enable_memory_management = False
         self.gateway.proc = self.gateway.java_process  # as Spark's own gateway has it
