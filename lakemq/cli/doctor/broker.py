@@ -118,9 +118,7 @@ def _dead_letters(broker: Broker) -> Iterator[Finding]:
             why = "metrics don't name this group" if broker.dead_open else "this user may not see metrics"
             what = f"group {group} has {stored[group]:,} dead letters; how many are open is not known, as {why}"
         if what:
-            do = (
-                f"look at them: `lakemq dead-letters list {group}`; redrive or discard those that are open"
-            )
+            do = f"look at them: `lakemq dead-letters list {group}`; redrive or discard those that are open"
             yield Finding(Grade.NOTE, broker.address, what, do)
 
 
