@@ -45,6 +45,7 @@ from lakemq.jobs.sql.live import LiveViews
 from lakemq.jobs.tables.driver import Driver
 from lakemq.logs import say
 from lakemq.model.errors import LakemqError, SettingsError
+from lakemq.model.interrupted import was_interrupted
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.traces.batches import BatchSpans
@@ -289,5 +290,7 @@ def _start(settings: Settings, chosen: set[str], stop: Event) -> SparkSession | 
     try:
         with interrupted_by_signals(stop):
             return start_session(settings, "lakemq jobs", server=bool(chosen & {LAKE, MAINTENANCE}))
-    except KeyboardInterrupt:
-        return None
+    except BaseException as error:
+        if was_interrupted(error):
+            return None
+        raise
