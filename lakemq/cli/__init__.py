@@ -35,6 +35,7 @@ def _run() -> None:
     from lakemq.cli.extras import MissingExtra
     from lakemq.cli.output import fail, fail_usage
     from lakemq.model.errors import LakemqError
+    from lakemq.model.interrupted import was_interrupted
 
     try:
         code = app(standalone_mode=False)
@@ -48,7 +49,11 @@ def _run() -> None:
         sys.exit(fail(error.detail))
     except UnicodeEncodeError as error:
         sys.exit(fail(_unwritable(error)))
-    except OSError as error:
+    except Exception as error:
+        if was_interrupted(error):
+            sys.exit(INTERRUPTED)
+        if not isinstance(error, OSError):
+            raise
         sys.exit(fail(str(error)))
     sys.exit(code if isinstance(code, int) else 0)
 

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Generator
 
 from lakemq.model.errors import LakemqError
+from lakemq.model.interrupted import was_interrupted
 
 STDERR = 2
 SAID = "spark_not_started"
@@ -30,7 +31,7 @@ def quiet_stderr() -> Generator[None]:
         try:
             yield
         except Exception as error:
-            failed = not isinstance(error, LakemqError) or error.code == SAID
+            failed = error.code == SAID if isinstance(error, LakemqError) else not was_interrupted(error)
             raise
         finally:
             sys.stderr.flush()

@@ -86,8 +86,8 @@ def sql(
     Functions: body_text(body), body_json(body), has_tag(tag, 'A || B'), is_system(topic),
     position_of(message_id), broker_of(message_id), half_of(transaction_id).
 
-    The running jobs answer within a second or two; jobs that are still starting are waited for, two minutes at most. If
-    no jobs run, this starts Spark, which takes some seconds more.
+    The running jobs answer within a second or two; jobs that are still starting are waited for, two minutes at most, or
+    five seconds if they wait for a broker. If no jobs run, this starts Spark, which takes some seconds more.
     Without the jobs' token, without a lake here or without Spark, it asks the jobs over HTTP as a user, like --http;
     that needs only `pip install lakemq`.
 

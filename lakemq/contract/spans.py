@@ -61,10 +61,16 @@ CHECK = Operation("check", "", "internal", "A producer is to say what becomes of
 GIVE_UP = Operation("give_up", "", "internal", "A half is rolled back, as no check was answered.")
 RETRY = Operation("retry", "settle", "internal", "A group is to get it again: since its nack, or since it ran out.")
 DEAD_LETTER = Operation("dead_letter", "settle", "internal", "A group has failed on it too often.")
+ACK = Operation("ack", "settle", "internal", "A group has processed it.")
+EXPIRE = Operation("expire", "settle", "internal", "It would come to a group again, and its time to live is over.")
+RECALL = Operation("recall", "", "internal", "A delayed message is taken back before it was due.")
 REDRIVE = Operation("redrive", "", "internal", "A dead letter comes to its group again.")
 REPLAY = Operation("replay", "", "internal", "It comes again by a sink, as a copy.")
 
-OF_MESSAGES = (DELIVER, COMMIT, ROLLBACK, CHECK, GIVE_UP, RETRY, DEAD_LETTER, REDRIVE, REPLAY)
+OF_MESSAGES = (
+    *(DELIVER, RECALL, COMMIT, ROLLBACK, CHECK, GIVE_UP),
+    *(ACK, RETRY, EXPIRE, DEAD_LETTER, REDRIVE, REPLAY),
+)
 """What becomes of a message in its broker: spans of the message's own trace."""
 OPERATIONS = (SEND, PROCESS, *OF_MESSAGES)
 BATCH = "batch"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -47,4 +48,24 @@ def test_ctrl_c_before_a_command_is_there_ends_it_without_a_word(run: Run, monke
     monkeypatch.delitem(sys.modules, "lakemq.cli.app")
     monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
     done = run("topic", "list")
+    assert (done.code, done.stderr) == (130, "")
+
+
+class TidiedUpBadly(MetaPathFinder):
+    """Ctrl-C while a command asks Java, say, of which what is raised in the end is another error."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+        if fullname == "lakemq.jobs.session.starting":
+            try:
+                raise KeyboardInterrupt
+            finally:
+                raise AttributeError("'NoneType' object has no attribute 'sendall'")
+
+
+def test_ctrl_c_ends_a_command_without_a_word_whatever_it_breaks(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "lakemq.jobs.session.starting", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [TidiedUpBadly(), *sys.meta_path])
+    done = run("sql", "SELECT 1", "--lake", str(tmp_path))
     assert (done.code, done.stderr) == (130, "")

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 
 import pyarrow as pa
+import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
@@ -15,7 +16,8 @@ from lakemq.client.http import HttpClient
 from lakemq.testing import GatewayProcess
 from tests.client.consuming import is_there, make_topic, wait_until
 from tests.client.producing import stored
-from tests.gateway.http_client import connect
+from tests.gateway.http_client import connect, produce
+from tests.gateway.receive.asking import ack, change, receive
 from tests.gateway.sinks.asking import commit, put_part
 from tests.traces.collector import Collector, Seen
 
@@ -125,6 +127,75 @@ def test_what_ran_out_is_given_back_since_then(gateway: GatewayProcess, collecto
     (retry,) = (span for span in collector.of(said[3:35]) if span.kind == "internal")
     assert retry.begin_ns == got[0]["invisible_until_ms"] * 10**6
     assert retry.attributes["error.type"] == "lakemq.TimeOut"
+
+
+def test_an_acknowledgement_settles_a_message_in_its_trace(
+    gateway: GatewayProcess, collector: Collector, topic: str
+) -> None:
+    few, unrecorded, many = parent(), parent(sampled=False), [parent() for _ in range(20)]
+    make_topic(gateway.url, topic, 1)
+    with connect(gateway) as http:
+        for said in (few, unrecorded):
+            http.post(f"/v1/topics/{topic}/messages", content=b"x", headers={"traceparent": said})
+        produce(http, topic, *[{"body": "x", "properties": {"traceparent": said}} for said in many], "without one")
+        asked = {"topic": topic, "max": 100, "wait_ms": 10_000, "invisible_ms": 600_000}
+        got = http.post(f"/v1/groups/{topic}/receive", json=asked).json()["messages"]
+        assert len(got) == len(many) + 3
+        changed = change(http, topic, got[0]["receipt"], 900_000).json()["receipt"]
+        receipts = [changed, *(each["receipt"] for each in got[1:])]
+        assert ack(http, topic, *receipts) == ["ok"] * len(got)
+        assert ack(http, topic, changed) == ["ok"], "again, which is no second span"
+    for said in (few, *many):
+        wait_until(lambda said=said: f"ack {topic}" in counted(collector.of(said[3:35])))
+    (acked,) = (span for span in collector.of(few[3:35]) if span.kind == "internal")
+    assert (acked.name, acked.parent_id, acked.failed) == (f"ack {topic}", few[36:52], False)
+    assert acked.attributes == {
+        "messaging.system": "lakemq",
+        "messaging.operation.name": "ack",
+        "messaging.operation.type": "settle",
+        "messaging.destination.name": topic,
+        "messaging.consumer.group.name": topic,
+        "messaging.message.id": got[0]["message_id"],
+    }
+    assert not collector.of(unrecorded[3:35])
+
+
+def test_a_recalled_message_says_so_in_its_trace(gateway: GatewayProcess, collector: Collector, topic: str) -> None:
+    said = parent()
+    make_topic(gateway.url, topic)
+    with connect(gateway) as http:
+        headers = {"traceparent": said, "lakemq-delay-ms": "3600000"}
+        sent = http.post(f"/v1/topics/{topic}/messages", content=b"x", headers=headers).json()
+        (message_id,) = (each["message_id"] for each in sent["messages"])
+        for _ in range(2):
+            assert http.delete(f"/v1/messages/{message_id}").is_success
+    wait_until(lambda: f"recall {topic}" in counted(collector.of(said[3:35])))
+    (recalled,) = (span for span in collector.of(said[3:35]) if span.kind == "internal")
+    assert (recalled.parent_id, recalled.failed) == (said[36:52], False)
+    assert recalled.attributes["messaging.message.id"] == message_id
+    assert "messaging.operation.type" not in recalled.attributes
+
+
+@pytest.mark.parametrize("how", ["nack", "run out"])
+def test_what_would_come_again_and_has_expired_says_so_in_its_trace(
+    gateway: GatewayProcess, collector: Collector, topic: str, how: str
+) -> None:
+    make_topic(gateway.url, topic)
+    with connect(gateway) as http:
+        while True:  # once more where it has expired before it is received
+            said = parent()
+            (sent,) = produce(http, topic, {"body": "x", "properties": {"traceparent": said}, "ttl_ms": 2_000})
+            if receive(http, topic, topic, wait_ms=1_000, invisible_ms=2_500):
+                break
+        if how == "nack":
+            asked = {"messages": [{"message_id": sent["message_id"], "delay_level": 2}]}
+            assert http.post(f"/v1/groups/{topic}/nacks", json=asked).is_success
+    wait_until(lambda: f"expire {topic}" in counted(collector.of(said[3:35])))
+    (expired,) = (span for span in collector.of(said[3:35]) if span.kind == "internal")
+    assert (expired.parent_id, expired.failed) == (said[36:52], False)
+    assert expired.attributes["messaging.consumer.group.name"] == topic
+    assert expired.attributes["messaging.message.id"] == sent["message_id"]
+    assert expired.attributes["messaging.operation.type"] == "settle"
 
 
 def test_a_copy_that_a_sink_brings_is_in_the_trace_of_the_first(

@@ -76,12 +76,17 @@ def _consume(http: httpx.Client) -> dict[str, Any]:
     queue = {"topic": ORDERS, "queue_id": 1, "offset": 5}
     assert http.put("/v1/groups/billing/offsets", json={"offsets": [queue]}).is_success
     first, second, *_ = produce(http, WORK, *[f"work {number}" for number in range(6)])  # what waits stays in the log
+    (hopeless,) = produce(http, WORK, {"body": "hopeless", "tag": "hopeless"})
     nack(http, "billing", {"message_id": first["message_id"], "delay_level": 18})
     nack(http, "billing", {"message_id": second["message_id"], "delay_level": -1})
-    wait_until(lambda: bool(pull_all(http, DEAD)))
+    nack(http, "billing", {"message_id": hopeless["message_id"], "delay_level": -1})
+    wait_until(lambda: len(pull_all(http, DEAD)) == 2)
+    discard = http.post("/v1/groups/billing/dead-letters/discard", json={"where": "tag = 'hopeless'"})
+    assert discard.json()["discarded"] == 1
     out = receive(http, "workers", WORK, max=3, invisible_ms=12 * 3600 * 1000)
     assert ack(http, "workers", out[0]) == ["ok"]
-    return {"offsets": [queue], "dead": second["message_id"], "received": out}
+    dead = {"dead": second["message_id"], "discarded": hopeless["message_id"]}
+    return {"offsets": [queue], **dead, "received": out}
 
 
 def _let_wait(http: httpx.Client) -> dict[str, Any]:

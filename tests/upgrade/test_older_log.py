@@ -87,6 +87,22 @@ def test_groups_are_where_they_were(scene: Scene) -> None:
     assert scene.said["dead"] in [each["origin_message_id"] for each in pull_all(scene.http, "%DLQ%billing")]
 
 
+def test_dead_letters_are_open_or_discarded_as_they_were(scene: Scene) -> None:
+    then = {scene.said["dead"]: "open"}
+    if "discarded" in scene.said:  # not before dead letters could be
+        then[scene.said["discarded"]] = "discarded"
+    letters: list[dict[str, Any]] = []
+    after: int | None = 0
+    while after is not None:  # a page may be empty, as a log that was killed goes on at far larger offsets
+        asked = {"after": after} if after else {}
+        page = scene.http.get("/v1/groups/billing/dead-letters", params=asked).json()
+        letters += page["dead_letters"]
+        after = page["next_after"]
+    assert {each["origin_message_id"]: each["state"] for each in letters} == then
+    redrive = scene.http.post("/v1/groups/billing/dead-letters/redrive", json={"where": "true", "dry_run": True})
+    assert redrive.json()["matched"] == 1, "one that was discarded is not sent again"
+
+
 def test_what_waited_comes(scene: Scene) -> None:
     wait_until(lambda: "soon" in bodies(scene.http, "boarding"))
     if now_ms() < scene.said["late"]["due_ms"]:

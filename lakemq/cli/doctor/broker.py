@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lakemq.cli.doctor.finding import Finding, Grade
+from lakemq.model.named import OTHER
 from lakemq.model.names import DEAD_LETTER_PREFIX
 
 CLOCK_S_MAX = 5.0
@@ -41,7 +42,8 @@ class Broker(NamedTuple):
     else. `silent`: what it did not answer, each a reason. `unready`: why it takes no messages; empty: it
     does. `degraded`: what it says is wrong; None: it doesn't tell who asks. `ahead_s`: so far this machine's clock is
     before its; None: not known. `metrics`: samples without a label, by name, and `loop_late`, the share of turns that
-    came `LATE_S` late."""
+    came `LATE_S` late. `dead_open`: by group, how many dead letters are open, all others' as `OTHER`; empty: it doesn't
+    tell who asks."""
 
     address: str
     problem: str = ""
@@ -54,6 +56,7 @@ class Broker(NamedTuple):
     topics: Sequence[Mapping[str, Any]] = ()
     groups: Sequence[Mapping[str, Any]] = ()
     metrics: Mapping[str, float] = {}
+    dead_open: Mapping[str, float] = {}
     silent: Sequence[str] = ()
     ahead_s: float | None = None
 
@@ -79,6 +82,7 @@ def findings_of(broker: Broker, version: str) -> Iterator[Finding]:
         )
     yield from _told(broker)
     yield from _jobs(broker)
+    yield from _dead_letters(broker)
     yield from _consumers(broker)
     yield from _clock_and_version(broker, version)
     yield from _measured(broker)
@@ -99,18 +103,26 @@ def _jobs(broker: Broker) -> Iterator[Finding]:
         yield Finding(Grade.WRONG, broker.address, what, "start them: `lakemq jobs`, or all in one: `lakemq up`")
 
 
-def _consumers(broker: Broker) -> Iterator[Finding]:
+def _dead_letters(broker: Broker) -> Iterator[Finding]:
+    stored: dict[str, int] = {}
     for topic in broker.topics:
-        name, open_count = str(topic["topic"]), sum(each["max_offset"] - each["min_offset"] for each in topic["queues"])
-        if name.startswith(DEAD_LETTER_PREFIX) and open_count:
-            group = name.removeprefix(DEAD_LETTER_PREFIX)
-            what = f"group {group} has {open_count:,} dead letters, including those that were redriven or discarded"
-            yield Finding(
-                Grade.NOTE,
-                broker.address,
-                what,
-                f"look at them: `lakemq dead-letters list {group}`; redrive or discard those that are open",
-            )
+        if (name := str(topic["topic"])).startswith(DEAD_LETTER_PREFIX):
+            ends = [each["max_offset"] - each["min_offset"] for each in topic["queues"]]
+            stored[name.removeprefix(DEAD_LETTER_PREFIX)] = sum(ends)
+    told = {group: int(count) for group, count in broker.dead_open.items() if group != OTHER}
+    for group in sorted({*stored, *told}):
+        what = ""
+        if told.get(group):
+            what = f"group {group} has {told[group]:,} open dead letters"
+        elif group not in told and stored.get(group) and broker.dead_open.get(OTHER) != 0:
+            why = "metrics don't name this group" if broker.dead_open else "this user may not see metrics"
+            what = f"group {group} has {stored[group]:,} dead letters; how many are open is not known, as {why}"
+        if what:
+            do = f"look at them: `lakemq dead-letters list {group}`; redrive or discard those that are open"
+            yield Finding(Grade.NOTE, broker.address, what, do)
+
+
+def _consumers(broker: Broker) -> Iterator[Finding]:
     for group in broker.groups:
         if group.get("subscriptions_differ"):
             what = f"members of group {group['group']} subscribe in different ways: messages are lost to it"

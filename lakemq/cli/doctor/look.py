@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ASK_S_MAX = 10.0
 _LOOP_LAG = "lakemq_loop_lag_seconds"
+_DEAD_OPEN = 'lakemq_group_dead_letters_open{group="'
 Answer = TypeVar("Answer")
 
 
@@ -150,6 +151,7 @@ def look_at_broker(address: str, client: HttpClient, clock: Clock) -> Broker:
     now_ms = clock.now_ms()
     unready, degraded = _readiness(client)
     silent: list[str] = []
+    samples = dict(_lines(_as_told(client.metrics, "", silent)))
     return Broker(
         address,
         version=described["version"],
@@ -158,7 +160,8 @@ def look_at_broker(address: str, client: HttpClient, clock: Clock) -> Broker:
         degraded=degraded,
         topics=_as_told(lambda: client.topics(system=True), [], silent),
         groups=_as_told(client.groups, [], silent),
-        metrics=_samples(_as_told(client.metrics, "", silent)),
+        metrics=_plain(samples),
+        dead_open=_by_label(samples, _DEAD_OPEN),
         silent=silent,
         ahead_s=(now_ms - described["steady_ms"]) / 1000,
     )
@@ -182,14 +185,18 @@ def _as_told(ask: Callable[[], Answer], otherwise: Answer, silent: list[str]) ->
         return otherwise
 
 
-def _samples(text: str) -> dict[str, float]:
+def _plain(samples: Mapping[str, float]) -> dict[str, float]:
     """Those without a label, and how many turns of the loop were late, as a share."""
-    samples = dict(_lines(text))
     found = {name: value for name, value in samples.items() if "{" not in name}
     turns, in_time = samples.get(f"{_LOOP_LAG}_count", 0.0), samples.get(f'{_LOOP_LAG}_bucket{{le="{LATE_S:g}"}}')
     if turns and in_time is not None:
         found["loop_late"] = 1 - in_time / turns
     return found
+
+
+def _by_label(samples: Mapping[str, float], begin: str) -> dict[str, float]:
+    """Those of a metric with one label, by its value: `begin` is the text before that."""
+    return {name[len(begin) : -2]: value for name, value in samples.items() if name.startswith(begin)}
 
 
 def _lines(text: str) -> Iterator[tuple[str, float]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from lakemq.contract import spans as names
 from lakemq.contract.spans import Operation, Value
 from lakemq.gateway.effects.executor import Executor
+from lakemq.gateway.effects.parents import parent_of
 from lakemq.model.errors import LakemqError
 from lakemq.model.failure import FAILURE_CLASS
 from lakemq.model.names import (
@@ -29,7 +30,7 @@ from lakemq.model.names import (
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
 )
-from lakemq.model.trace_parent import TRACE_PARENT, TraceParent, trace_parent_of
+from lakemq.model.trace_parent import TRACE_PARENT, TraceParent
 from lakemq.storage.read.row_reader import FrameRows
 from lakemq.storage.read.stored_times import stored_by_ms
 from lakemq.storage.segment.content import Columns, Content
@@ -40,7 +41,7 @@ from lakemq.traces.spans import Spans
 logger = logging.getLogger(__name__)
 
 LOOKED_UP_MAX = 1_000
-"""So many halves that were rolled back wait to be read for their traces: the row that says it has none."""
+"""So many messages wait to be read for their traces, where the row that says what became of one has none."""
 _COLUMNS = (
     *("cause", "deliver_at_ms", "real_topic", "retry_topic", "reconsume_times", "check_times"),
     *("origin_message_id", "properties"),
@@ -66,13 +67,26 @@ class _Effect(NamedTuple):
     properties: dict[str, str] | None
 
 
+class _Ended(NamedTuple):
+    """What has become of the message at a position, as a record says without what is in it. `topic`, `group` empty:
+    the message says which, or nobody. `nack`: the one that it ends; None: none."""
+
+    position: int
+    operation: Operation
+    begin_ms: int | None
+    end_ms: int
+    topic: str = ""
+    group: str = ""
+    nack: int | None = None
+
+
 class EffectSpans:
     """Those of one broker's log. Told of each run of rows with causes, before these are settled. Raises nothing."""
 
     def __init__(self, spans: Spans, executor: Executor) -> None:
         self._spans = spans
         self._executor = executor
-        self._rolled_back: dict[int, int] = {}
+        self._ended: list[_Ended] = []
         self._looking: asyncio.Task[None] | None = None
 
     def note(self, meta: Meta, content: Content, run: Run) -> None:
@@ -90,15 +104,15 @@ class EffectSpans:
 
     def _note(self, meta: Meta, content: Content, run: Run) -> None:
         if run.topic in (OP_TOPIC, DECISION_TOPIC):
-            halves = self._executor.state.halves
-            causes = zip(*(content.values(name, run.row, run.count) for name in ("cause", "tag")), strict=True)
-            self._look_up([cause for cause, tag in causes if tag == "rollback" and cause in halves], meta.store_time_ms)
+            rows = zip(*(content.values(name, run.row, run.count) for name in ("cause", "tag")), strict=True)
+            found = (self._end_of(cause, tag, meta.store_time_ms) for cause, tag in rows)
+            self._look_up([each for each in found if each is not None])
             return
         if run.topic in _OF_NO_MESSAGE or not _may_have_parents(content):
             return
         columns = [content.values(name, run.row, run.count) for name in _COLUMNS]
         for number, effect in enumerate(map(_Effect._make, zip(*columns, strict=True))):
-            parent = _parent_of(effect.properties)
+            parent = parent_of(effect.properties)
             if parent is None or effect.cause is None:  # pyright: ignore[reportUnnecessaryComparison]
                 continue
             found = self._operation(effect, run.topic)
@@ -135,34 +149,64 @@ class EffectSpans:
         error = "" if operation in _FAILED else None
         self._spans.add(Span(name, operation.kind, begin_ns, end_ms * MS, attributes, parent, error=error))
 
-    # Halves that were rolled back ------------------------------------------------------------
+    # What is said by a record without the message --------------------------------------------
 
-    def _look_up(self, causes: list[int], time_ms: int) -> None:
-        """Read these halves for their traces, later."""
-        room = LOOKED_UP_MAX - len(self._rolled_back)
-        self._spans.drop(max(len(causes) - room, 0))
-        self._rolled_back |= dict.fromkeys(causes[:room], time_ms)
-        if self._rolled_back and (self._looking is None or self._looking.done()):
+    def _end_of(self, cause: int, tag: str, now_ms: int) -> _Ended | None:
+        state = self._executor.state
+        if tag == "rollback" and cause in state.halves:
+            return _Ended(cause, names.ROLLBACK, None, now_ms)
+        if tag == "recall" and cause in state.delays:
+            return _Ended(cause, names.RECALL, None, now_ms)
+        if tag == "expired" and cause in state.receipts.out:
+            out = state.receipts.out[cause]
+            wanted = out.subscription
+            return _Ended(out.message, names.EXPIRE, out.until_ms, now_ms, wanted.topic, wanted.group)
+        if tag == "expired" and cause in state.nack_targets:
+            begin_ms = stored_by_ms(self._executor.reader, cause)
+            return _Ended(state.nack_targets[cause], names.EXPIRE, begin_ms, now_ms, nack=cause)
+        return None
+
+    def _look_up(self, ended: list[_Ended]) -> None:
+        """Read these messages for their traces, later."""
+        room = max(LOOKED_UP_MAX - len(self._ended), 0)
+        self._spans.drop(max(len(ended) - room, 0))
+        self._ended += ended[:room]
+        if self._ended and (self._looking is None or self._looking.done()):
             self._looking = asyncio.get_running_loop().create_task(self._look())
 
     async def _look(self) -> None:
-        while self._rolled_back:
-            ended, self._rolled_back = self._rolled_back, {}
+        while self._ended:
+            ended, self._ended = self._ended, []
+            by_position: dict[int, list[_Ended]] = {}
+            for each in ended:
+                by_position.setdefault(each.position, []).append(each)
             try:
-                async for part in self._executor.read_all(sorted(ended)):
-                    self._note_rollbacks(part, ended)
+                async for part in self._executor.read_all(sorted(by_position)):
+                    self._note_ends(part, by_position)
             except (LakemqError, OSError) as error:
-                logger.warning("could not make the spans of halves that were rolled back: %s", error)
+                logger.warning("could not make the spans of messages that ended: %s", error)
 
-    def _note_rollbacks(self, part: FrameRows, ended: Mapping[int, int]) -> None:
+    def _note_ends(self, part: FrameRows, by_position: Mapping[int, list[_Ended]]) -> None:
         for number in part.numbers:
-            parent = _parent_of(part.value("properties", number))
+            parent = parent_of(part.value("properties", number))
             if parent is None:
                 continue
             position = part.frame.meta.first_position + number
-            attributes = names.ROLLBACK.attributes(part.value("real_topic", number))
-            attributes[names.MESSAGE_ID] = self._executor.message_id(position)
-            self._add(names.ROLLBACK, None, ended[position], parent, attributes)
+            for each in by_position[position]:
+                topic = each.topic or part.value("real_topic", number) or part.run_of(number).topic
+                attributes = each.operation.attributes(topic, each.group or self._group_of(each.nack))
+                origin = part.value("origin_message_id", number)
+                message_id = self._executor.message_id(position)
+                # Nobody is given the id of one that waits, and was moved on.
+                attributes[names.MESSAGE_ID] = origin or message_id if each.operation is names.RECALL else message_id
+                if origin is not None:
+                    attributes[names.ORIGIN_ID] = origin
+                self._add(each.operation, each.begin_ms, each.end_ms, parent, attributes)
+
+    def _group_of(self, nack: int | None) -> str:
+        """Whose it was; empty where that is forgotten."""
+        of = self._executor.state.retries_of
+        return "" if nack is None else next((group for group in of.groups() if nack in of.of(group)), "")
 
 
 def _given_back(topic: str, since_ms: int) -> tuple[Operation, int] | None:
@@ -204,9 +248,3 @@ def _may_have_parents(content: Content) -> bool:
         return False
     keys = content.batch.column("properties").keys
     return pc.call_function("index", [keys], _IS_PARENT).as_py() >= 0
-
-
-def _parent_of(properties: Any) -> TraceParent | None:
-    """The message's trace, if it is recorded."""
-    parent = trace_parent_of(properties[TRACE_PARENT]) if properties and TRACE_PARENT in properties else None
-    return parent if parent is not None and parent.sampled else None

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute
 
 from lakemq.contract import spans as names
-from lakemq.model.trace_parent import TRACE_PARENT, trace_parent_of
+from lakemq.gateway.effects.parents import said_in
+from lakemq.model.trace_parent import trace_parent_of
 from lakemq.traces.span import MS, Span
 from lakemq.traces.spans import Spans
 
@@ -20,7 +21,6 @@ logger = logging.getLogger(__name__)
 
 OF_ONE_PART_MAX = 1_000
 """So many spans a part has at most; the others are dropped, and counted."""
-_SAMPLED = r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f][13579bdf]"
 
 
 class CopySpans:
@@ -40,10 +40,8 @@ class CopySpans:
             logger.exception("could not make the spans of copies")
 
     def _note(self, rows: pa.RecordBatch, topic: str, group: str | None, first_position: int, time_ms: int) -> None:
-        parents = pc.map_lookup(rows.column("properties"), pa.scalar(TRACE_PARENT), "first")
-        is_copy = pc.is_valid(rows.column("origin_message_id"))
-        recorded = pc.and_(pc.fill_null(pc.match_substring_regex(parents, _SAMPLED), False), is_copy)
-        numbers = pc.indices_nonzero(recorded)
+        parents, recorded = said_in(rows.column("properties"))
+        numbers = pc.indices_nonzero(pc.and_(recorded, pc.is_valid(rows.column("origin_message_id"))))
         self._spans.drop(max(len(numbers) - OF_ONE_PART_MAX, 0))
         numbers = numbers.slice(0, OF_ONE_PART_MAX)
         told = zip(

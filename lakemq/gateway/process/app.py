@@ -150,7 +150,7 @@ def make_receiver(broker: Broker) -> Receiver:
     """Who hands messages out."""
     store, limits = broker.store, broker.settings.receive
     places = Places(limits, broker.groups, store.log, broker.clock)
-    return Receiver(store, broker.topics, broker.cold, broker.gaps, places, limits, broker.work)
+    return Receiver(store, broker.topics, broker.cold, broker.gaps, places, limits, broker.work, broker.router.hand_out)
 
 
 def _check_all_served(by_fastapi: list[BaseRoute], handlers: Mapping[Route, Handler]) -> None:

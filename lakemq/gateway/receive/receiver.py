@@ -56,13 +56,16 @@ class Receiver:
         places: Places,
         limits: Receive,
         work: Work,
+        on_out: Callable[[Sequence[Chosen], int], None],
     ) -> None:
+        """`on_out` is told what is out, and where the first of its receipts is."""
         self._log = store.log
         self._ids = store.ids
         self._topics = topics
         self._cold = cold
         self._limits = limits
         self._work = work
+        self._on_out = on_out
         self._selection = Selection(store, cold, gaps, work)
         self._places = places
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -265,6 +268,7 @@ class Receiver:
 
         storing.add_done_callback(stored)
         placed = (await asyncio.shield(storing)).placed
+        self._on_out(chosen, placed[0].position)
         return Given(chosen, placed[0].position, until_ms)
 
 

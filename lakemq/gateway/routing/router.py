@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice, takewhile
 from typing import Any
@@ -11,7 +12,9 @@ from pyroaring import BitMap64
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, EnsureTopic, Executor
 from lakemq.gateway.effects.traced import EffectSpans
 from lakemq.gateway.receipts.acknowledger import Acknowledger
+from lakemq.gateway.receipts.receive_request import Chosen
 from lakemq.gateway.receipts.run_out import RunOut
+from lakemq.gateway.receipts.traced import AckSpans
 from lakemq.gateway.routing.checks import Checks
 from lakemq.gateway.routing.decisions import Decisions
 from lakemq.gateway.routing.deliveries import Deliveries
@@ -27,6 +30,8 @@ from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.row_reader import RowReader
+from lakemq.storage.segment.content import Content
+from lakemq.storage.segment.frame import Meta, Run
 from lakemq.storage.state.message_ids import MessageIds
 from lakemq.storage.state.routing_state import RoutingState
 from lakemq.storage.state.secret_ids import SecretIds
@@ -51,6 +56,7 @@ class Router:
         self._settings = settings
         self._log = log
         self._effect_spans: EffectSpans | None = None
+        self._ack_spans: AckSpans | None = None
         self.executor = Executor(log, reader, ids, ensure_topic)
         self.deliveries = Deliveries(self.executor, clock, lead_ms)
         self.transactions = Transactions(self.executor, secret_ids, settings.transactions, lead_ms > 0)
@@ -74,8 +80,8 @@ class Router:
         """Go on where the log says that the last process stopped. `spans` gets those of what is routed. Raises
         `LogDamaged`."""
         if spans is not None:
-            self._effect_spans = EffectSpans(spans, self.executor)
-            self.state.on_effects = self._effect_spans.note
+            self._effect_spans, self._ack_spans = EffectSpans(spans, self.executor), AckSpans(spans, self.executor)
+            self.state.on_effects = partial(_note_both, self._effect_spans, self._ack_spans)
         self.checks.start()
         await self.deliveries.start()
         self.run_out.start()
@@ -89,6 +95,11 @@ class Router:
         self.state.on_effects = None
         if self._effect_spans is not None:
             await self._effect_spans.close()
+
+    def hand_out(self, chosen: Sequence[Chosen], first_receipt: int) -> None:
+        """These messages are out; their receipts are at the positions from that one on."""
+        if self._ack_spans is not None:
+            self._ack_spans.hand_out(chosen, first_receipt)
 
     @property
     def state(self) -> RoutingState:
@@ -166,6 +177,11 @@ class Router:
             "dead_letters": len(state.dead),
             "grace_ms": settings.routing.grace_ms,
         }
+
+
+def _note_both(effects: EffectSpans, acks: AckSpans, meta: Meta, content: Content, run: Run) -> None:
+    effects.note(meta, content, run)
+    acks.note(meta, content, run)
 
 
 def _below(causes: BitMap64, position: int) -> list[int]:

@@ -74,6 +74,8 @@ class BrokerWatch:
         self._began_s = time.monotonic()
         self.sql: str | None = None
         """Where this process answers SQL; brokers are told so."""
+        self.on_waiting: Callable[[str], None] = lambda broker: None
+        """Is told which broker is waited for, as none answers; empty: one does. By any thread."""
         self.on_schemas: Callable[[], None] | None = None
         """Is called when a broker says that schemas of its topics have changed."""
 
@@ -147,13 +149,26 @@ class BrokerWatch:
 
     def wait(self) -> tuple[str, ...]:
         """The brokers that answer, once one does; at first all are waited for a while. None when asked to stop."""
+        told = ""
         while not self._stop.is_set():
             found = self.answering
+            awaited = "" if found else self._awaited()
+            if awaited != told:
+                self.on_waiting(told := awaited)
             is_all = self._is_known and len(found) == len(self._brokers)
             if found and (is_all or time.monotonic() - self._began_s > DEAD_S):
                 return found
             self._stop.wait(0.1)
         return ()
+
+    def _awaited(self) -> str:
+        """Who is waited for, in words; empty before all have been asked."""
+        with self._lock:
+            brokers = list(self._brokers.values())
+        if not brokers:
+            return "a broker to register with the name servers" if self._is_known else "a name server that answers"
+        addresses = ", ".join([each.address for each in brokers])
+        return f"a broker at {addresses}" if all(each.was_asked for each in brokers) else ""
 
     def has_changed(self, addresses: Sequence[str]) -> bool:
         """Whether a run with these brokers should end, for one with others: one of them is dead while another

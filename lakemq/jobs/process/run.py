@@ -40,11 +40,12 @@ from lakemq.jobs.session.connect import server_of
 from lakemq.jobs.session.discovery import withdraw
 from lakemq.jobs.session.java import check_java
 from lakemq.jobs.session.session import start_session
-from lakemq.jobs.session.starting import marked
+from lakemq.jobs.session.starting import Mark, marked
 from lakemq.jobs.sql.live import LiveViews
 from lakemq.jobs.tables.driver import Driver
 from lakemq.logs import say
 from lakemq.model.errors import LakemqError, SettingsError
+from lakemq.model.interrupted import was_interrupted
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.traces.batches import BatchSpans
@@ -79,8 +80,8 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str], nameservers:
     os.nice(settings.spark.niceness)  # the JVM and its workers inherit it
     stop = Event()
     find_tokens_first(broker_url.split(","))
-    with marked(settings.lake.dir) if LAKE in chosen else nullcontext():
-        _run(settings, broker_url, nameservers, chosen, away, stop)
+    with marked(settings.lake.dir) if LAKE in chosen else nullcontext() as mark:
+        _run(settings, broker_url, nameservers, chosen, away, stop, mark)
 
 
 def _run(
@@ -90,6 +91,7 @@ def _run(
     chosen: set[str],
     away: OSError | None,
     stop: Event,
+    mark: Mark | None,
 ) -> None:
     session = _start(settings, chosen, stop)
     if session is None:
@@ -102,6 +104,8 @@ def _run(
         board = Board(SystemClock().now_ms)
         batches = BatchSpans(spans, SystemClock().now_ms, board.observe)
         watch = _watch(broker_url, nameservers, stop)
+        if mark is not None:
+            watch.on_waiting = mark.waits_for_broker
         watch.start()
         jobs = _routing_jobs(session, settings, watch, chosen, stop, turn, batches, board)
         if chosen & {LAKE, MAINTENANCE}:
@@ -286,5 +290,7 @@ def _start(settings: Settings, chosen: set[str], stop: Event) -> SparkSession | 
     try:
         with interrupted_by_signals(stop):
             return start_session(settings, "lakemq jobs", server=bool(chosen & {LAKE, MAINTENANCE}))
-    except KeyboardInterrupt:
-        return None
+    except BaseException as error:
+        if was_interrupted(error):
+            return None
+        raise

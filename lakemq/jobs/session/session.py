@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.errors import SparkNotStarted
 from lakemq.jobs.session import class_archive, cluster, connect, guard, jars, object_storage_jars, remote
 from lakemq.jobs.session.heaps import few_heaps
+from lakemq.jobs.session.interrupts import interrupts_kept
 from lakemq.jobs.session.java import QUICK, check_java
 from lakemq.jobs.session.left_java import no_java_left
 from lakemq.jobs.session.object_storage import give_keys, object_conf
@@ -170,7 +171,7 @@ def _start(conf: dict[str, str]) -> SparkSession:
     for key, value in shown.items():
         builder = builder.config(key, value)
     try:
-        with no_java_left(), few_heaps():
+        with no_java_left(), few_heaps(), interrupts_kept():
             guard.start_java_with(shown, secret)
             session = builder.getOrCreate()
     except PySparkRuntimeError as error:

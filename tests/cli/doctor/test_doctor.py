@@ -14,6 +14,7 @@ import pytest
 from lakemq.testing import start_gateway
 from tests.cli.shell import Run
 from tests.gateway.access.asking import allow, ask_as, make_user, token_of
+from tests.gateway.redrive.test_dead_letter_list import bury
 from tests.ports import free_port
 from tests.upgrade.future import from_the_future
 
@@ -81,6 +82,28 @@ def test_what_a_broker_lacks_is_said_and_what_matters_most_first(run: Run, tmp_p
     for each in told:
         assert f"{each['about']}: {each['what']}" in shown
         assert f"      {each['do']}" in shown
+
+
+def test_of_dead_letters_the_open_ones_are_counted(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data"
+    with start_gateway(data, auth__required="true") as gateway, ask_as(gateway, token_of(data)) as admin:
+        bury(admin, "mended", "t", *[{"body": "x", "tag": tag} for tag in "ab"])
+        bury(admin, "failing", "t", *[{"body": "x", "tag": tag} for tag in "abc"])
+        given_up = {"mended": "true", "failing": "tag = 'b'"}
+        for group, where in given_up.items():
+            admin.post(f"/v1/groups/{group}/dead-letters/discard", json={"where": where}).raise_for_status()
+        options = ("--json", "--broker", gateway.url, "--data-dir", str(data), "--lake", str(tmp_path / "lake"))
+
+        def told() -> list[str]:
+            whats = [each["what"] for each in findings(run("doctor", *options).stdout)]
+            return [what for what in whats if "dead letters" in what]
+
+        monkeypatch.setenv("LAKEMQ_TOKEN", token_of(data))
+        assert told() == ["group failing has 2 open dead letters"]
+        policies = allow("Topic:*", "List"), allow("Group:*", "Get", "List")
+        monkeypatch.setenv("LAKEMQ_TOKEN", make_user(admin, "reader", *policies))
+        unknown = "dead letters; how many are open is not known, as this user may not see metrics"
+        assert told() == [f"group failing has 3 {unknown}", f"group mended has 2 {unknown}"]
 
 
 ORDER = ["down", "wrong", "soon", "note"]

@@ -66,7 +66,10 @@ DLQ = {"topic": "%DLQ%billing", "queues": [{"min_offset": 2, "max_offset": 7}, {
         ({"degraded": ["nothing is written: 1 in sync, 2 are needed"]}, Grade.DOWN, "nothing is written"),
         ({"degraded": ["something new"]}, Grade.WRONG, "something new"),
         ({"described": {"role": "primary", "jobs": {}}}, Grade.WRONG, "no jobs"),
-        ({"topics": [DLQ]}, Grade.NOTE, "group billing has 6 dead letters"),
+        ({"topics": [DLQ]}, Grade.NOTE, "group billing has 6 dead letters; how many are open is not known"),
+        ({"topics": [DLQ], "dead_open": {"other": 4.0}}, Grade.NOTE, "metrics don't name this group"),
+        ({"topics": [DLQ], "dead_open": {"billing": 1200.0}}, Grade.NOTE, "group billing has 1,200 open dead letters"),
+        ({"dead_open": {"billing": 2.0, "other": 3.0}}, Grade.NOTE, "group billing has 2 open dead letters"),
         ({"groups": [{"group": "g", "subscriptions_differ": True}]}, Grade.WRONG, "different ways"),
         ({"groups": [{"group": "g", "lag_total": 1200, "member_count": 0}]}, Grade.NOTE, "1,200 messages behind"),
         ({"silent": ["lists are busy"]}, Grade.WRONG, "lists are busy"),
@@ -82,6 +85,11 @@ def test_each_thing_that_is_wrong_with_a_broker_is_said(facts: dict[str, object]
     assert found.grade is grade
     assert what in found.what
     assert found.do
+
+
+@pytest.mark.parametrize("dead_open", [{"billing": 0.0, "other": 3.0}, {"other": 0.0}])
+def test_dead_letters_that_are_not_open_any_more_are_nobody_s_concern(dead_open: dict[str, float]) -> None:
+    assert of_broker(topics=[DLQ], dead_open=dead_open) == []
 
 
 @pytest.mark.parametrize("begins", ADVICE)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakemq.jobs.session.discovery import Server, announce
-from lakemq.jobs.session.starting import FILE, are_starting, find_server_once_up, marked
+from lakemq.jobs.session.starting import FILE, are_starting, awaited_by_starting, find_server_once_up, marked
 
 HOLD = """
 import sys, time
@@ -103,6 +103,20 @@ def test_jobs_that_do_not_come_up_are_given_up(tmp_path: Path) -> None:
     with marked(tmp_path):
         assert find_server_once_up(tmp_path, said.append, 0.0) is None
     assert said[1:] == ["the jobs have not come up within 0 s; see their log, or run lakemq doctor"]
+
+
+def test_what_jobs_say_steers_no_terminal_and_is_bounded(tmp_path: Path) -> None:
+    with marked(tmp_path) as mark:
+        assert awaited_by_starting(tmp_path) == ""
+        mark.waits_for_broker("a\x1b[31m\nbroker" + "x" * 10_000)
+        said = awaited_by_starting(tmp_path)
+        assert said is not None
+        assert said.startswith("a\\x1b[31m\\nbrokerx")
+        assert len(said) < 400
+        mark.waits_for_broker("")
+        assert awaited_by_starting(tmp_path) == ""
+    mark.waits_for_broker("too late")
+    assert "late" not in (tmp_path / FILE).read_text()
 
 
 def test_jobs_that_end_meanwhile_are_not_waited_for(tmp_path: Path) -> None:

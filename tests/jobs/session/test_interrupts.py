@@ -1,0 +1,68 @@
+"""Ctrl-C while Java is asked is an interrupt, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from py4j import clientserver
+from pyspark.sql import SparkSession
+
+from lakemq.jobs.session import interrupts
+from lakemq.jobs.session.interrupts import interrupts_kept
+from tests.client.consuming import wait_until
+
+
+@pytest.fixture
+def restored() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_while_java_is_asked_is_raised_as_that(
+    spark: SparkSession, restored: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Py4J's error was raised in its place, where the signal came between Java's answer and its reading."""
+    jvm: Any = spark.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+    decode = clientserver.smart_decode
+
+    def interrupted(text: Any) -> Any:
+        if threading.current_thread() is threading.main_thread():
+            monkeypatch.setattr(clientserver, "smart_decode", decode)
+            os.kill(os.getpid(), signal.SIGINT)
+        return decode(text)
+
+    for _ in range(3):
+        monkeypatch.setattr(clientserver, "smart_decode", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            jvm.java.lang.System.currentTimeMillis()
+    wait_until(lambda: spark.sql("SELECT 1").count() == 1)
+
+
+def test_what_was_done_before_a_spark_is_done_and_its_jobs_are_cancelled(
+    restored: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    came: list[str] = []
+    monkeypatch.setattr(interrupts, "_cancel_jobs", lambda: came.append("cancelled"))
+    signal.signal(signal.SIGINT, lambda *_: came.append("done"))
+    for _ in range(2):  # of a second Spark in the same process too, once
+        with interrupts_kept():
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.kill(os.getpid(), signal.SIGINT)
+    wait_until(lambda: sorted(came) == ["cancelled", "done"])
+
+
+def test_an_interrupt_that_is_ignored_stays_so(restored: None) -> None:
+    """As in a shell's background."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with interrupts_kept():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    with interrupts_kept():
+        pass
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
