@@ -1,14 +1,18 @@
-"""A topic's own table that is deleted and made anew while the jobs write it: no row of the old one comes back."""
+"""A topic's own table that is deleted and made anew, or erased from, while the jobs write it: no row that went comes
+back."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.lake.topic_tables_kept import TopicTablesKept
@@ -16,6 +20,7 @@ from lakemq.jobs.tables import merger as merger_module
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.merger import Overtaken, TableMerger
 from lakemq.jobs.tables.topic_table import layout_of_topic_table
+from lakemq.jobs.tables.turns import KEEPING
 from lakemq.model.merging import Limits
 from lakemq.model.topic_table import table_name
 from lakemq.testing import start_gateway
@@ -123,3 +128,46 @@ def come_back(scene: Scene, keeper: TopicTablesKept, topic: str, count: int) -> 
         return len(rows_or_none(scene, topic)) == count
 
     wait_for(is_there, "the table isn't made anew")
+
+
+def test_an_erasure_that_begins_during_a_merge_ends_after_it_and_no_erased_row_is_left(scene: Scene) -> None:
+    topic, table, _ = new_table(scene, 2)
+    where = {"where": f"topic = '{topic}' AND body_text(body) LIKE '%: 0,%'"}
+    with ThreadPoolExecutor(1) as pool:
+        erasures: list[Future[dict[str, Any]]] = []
+
+        def stop() -> bool:
+            if not erasures:
+                erasures.append(pool.submit(scene.run, "erase", where))
+                wait_for(lambda: KEEPING.locked() or erasures[0].done(), "the erasure doesn't come to the table")
+            return False
+
+        assert merger_of(scene, table, stop).step()
+        erased = erasures[0].result()
+    assert erased["tables"][table.name] == 1
+    assert scene.rows(topic, "id") == [(1,)]
+    named = {Path(each).name for each in DeltaTable(str(table)).file_uris()}
+    assert files_in(table) == named, "the files that held it are gone, the merge's too"
+
+
+def test_rows_that_another_process_deletes_during_a_merge_or_as_it_commits_stay_deleted(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, table, keeper = new_table(scene, 2)
+    deleted: list[int] = []
+
+    def delete(number: int) -> None:
+        if number not in deleted:  # it knows nothing of whose turn it is
+            deleted.append(number)
+            scene.spark.sql(f"DELETE FROM delta.`{table}` WHERE id = {number}").collect()
+
+    with pytest.raises(Overtaken):
+        merger_of(scene, table, lambda: delete(0) is not None).step()
+    assert scene.rows(topic, "id") == [(1,)]
+    assert all(pq.read_metadata(table / each).num_rows < 2 for each in files_in(table)), "what was merged is gone"
+    come(scene, keeper, topic, 2)
+    real = merger_module.action_of
+    monkeypatch.setattr(merger_module, "action_of", lambda *said: (delete(1), real(*said))[1])
+    with pytest.raises(Py4JJavaError, match="ConcurrentDelete"):
+        merger_of(scene, table).step()
+    assert scene.rows(topic, "id") == [(2,)]
