@@ -238,7 +238,11 @@ class TopicTablesKept:
         ends = {each.broker: each.high for each in ranges}
         if written.action is not None or any(kept.is_far(each) for each in ranges):
             logs = {broker: progress.log_id(broker) for broker in ends}
-            kept.held = kept.writer.append(written.action, ends, logs, kept.held)
+            try:
+                kept.held = kept.writer.append(written.action, ends, logs, kept.held)
+            except LakeOutOfStep:  # the table may be gone: Delta makes none anew in a folder that has a file
+                written.discard(kept.table.path)
+                raise
         if written.action is not None:
             self._written(kept.table.path)
         kept.looked.update(ends)

@@ -1,4 +1,4 @@
-"""The job `verify`: whether the log, `messages`, `consume_queue` and `message_index` agree.
+"""The job `verify`: whether the log, `messages`, `consume_queue`, `message_index` and topics' own tables agree.
 
 It takes one version of each table and the positions that all of them hold, part by part, so that
 what is held in memory is bounded. A part whose digests agree is done with; where they don't, the
@@ -19,6 +19,7 @@ from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance.cuts import read_cuts
 from lakemq.jobs.maintenance.offset_gaps import gaps_of
 from lakemq.jobs.maintenance.rebuild import derived_rows
+from lakemq.jobs.maintenance.verify_topic_tables import TopicTablesVerified
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.source.log_range import read_range
 from lakemq.jobs.source.options import SourceOptions
@@ -54,10 +55,8 @@ def verify(work: Work) -> Outcome:
     if lacking:
         raise LakemqError(f"the lake has no table {lacking[0]}")
     progress = {table.name: read_progress(table.path(work.lake)) for table in _TABLES}
-    frames = {
-        table.name: work.rows(table, progress[table.name].version).where(_is_kept(read_cuts(work.lake)))
-        for table in _TABLES
-    }
+    is_kept = _is_kept(read_cuts(work.lake))
+    frames = {table.name: work.rows(table, progress[table.name].version).where(is_kept) for table in _TABLES}
     report = _Report()
     clients, away = _clients(work)
     try:
@@ -68,10 +67,13 @@ def verify(work: Work) -> Outcome:
     finally:
         for client in clients.values():
             client.close()
+    messages, held = frames[MESSAGES.name], progress[MESSAGES.name]
+    topic_tables = TopicTablesVerified(work, messages, held, is_kept, report.add).verify()
     detail = {
         "versions": {name: each.version for name, each in progress.items()},
         "messages": report.rows,
         "log_messages": report.log_rows,
+        "topic_tables": topic_tables,
         "brokers": report.brokers,
         "brokers_away": away,
         "findings": report.findings,

@@ -28,6 +28,14 @@ class Difference(NamedTuple):
     sample: list[dict[str, Any]]
 
 
+class Sums(NamedTuple):
+    """Of rows, in whatever order: how many there are, and two sums of their hashes."""
+
+    rows: int = 0
+    total: int = 0
+    parity: int = 0
+
+
 def compare(expected: DataFrame, actual: DataFrame, columns: Sequence[str], key: Sequence[str]) -> Comparison:
     """Told by counts and two sums of hashes, whatever the order is; different rows are taken for the same by chance in
     2⁹⁶ cases once. One query: to plan one takes longer than to read a few thousand rows."""
@@ -40,13 +48,32 @@ def compare(expected: DataFrame, actual: DataFrame, columns: Sequence[str], key:
 
 
 def _digest(side: str, frame: DataFrame, columns: Sequence[str], keys: Column) -> DataFrame:
-    return frame.select(row_hash(frame, columns).alias("hash"), "*").agg(
-        F.lit(side).alias("side"),
+    return _hashed(frame, columns).agg(F.lit(side).alias("side"), *_sums(), keys.alias("keys"))
+
+
+def sums_by(frame: DataFrame, columns: Sequence[str], by: str) -> dict[Any, Sums]:
+    """Of the rows with each value of the column `by`, of which there are few."""
+    found = _hashed(frame, columns).groupBy(by).agg(*_sums()).toArrow().to_pylist()
+    return {row.pop(by): Sums(**row) for row in found}
+
+
+def sums_of(frame: DataFrame, columns: Sequence[str], key: Sequence[str]) -> tuple[Sums, int]:
+    """Of all rows; and how many repeat the key of another."""
+    keys = F.count_distinct(F.struct(*key)).alias("keys")
+    (row,) = _hashed(frame, columns).agg(*_sums(), keys).toArrow().to_pylist()
+    return Sums(row["rows"], row["total"], row["parity"]), row["rows"] - row["keys"]
+
+
+def _hashed(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+    return frame.select(row_hash(frame, columns).alias("hash"), "*")
+
+
+def _sums() -> list[Column]:
+    return [
         F.count("*").alias("rows"),
         F.coalesce(F.sum(F.col("hash").bitwiseAND(_LOW_BITS)), F.lit(0)).alias("total"),
         F.coalesce(F.bit_xor("hash"), F.lit(0)).alias("parity"),
-        keys.alias("keys"),
-    )
+    ]
 
 
 def differences(expected: DataFrame, actual: DataFrame, columns: Sequence[str], key: Sequence[str]) -> Difference:

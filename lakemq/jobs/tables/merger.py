@@ -35,7 +35,7 @@ SCRATCH = "merging"
 
 
 class Overtaken(Exception):
-    """Others have replaced the files meanwhile: what was merged is of no use."""
+    """Others have replaced the files meanwhile, or the table: what was merged is of no use, and is gone."""
 
 
 class TableMerger:
@@ -119,7 +119,11 @@ class TableMerger:
         now_ms = SystemClock().now_ms()
         added = add_of(str(output), made.bytes, made.rows, now_ms, merge.tier, replaced)
         # Who fails from here on may have committed all the same: the file stays, and VACUUM knows if it has a name.
-        self._delta.commit(live, added, [remove_of(add, now_ms) for add in replaced])
+        try:
+            self._delta.commit(live, added, [remove_of(add, now_ms) for add in replaced])
+        except Overtaken:  # before Delta was told of it: no log names it, and it may hold rows that have to go
+            files_of(self._path).remove(self._path / output)
+            raise
         self._live = live
         live.catch_up()
 
@@ -132,11 +136,14 @@ class _Delta:
         self._jvm = self._transactions.log.jvm
 
     def commit(self, live: LiveFiles, added: Action, removed: Sequence[Action]) -> None:
-        """The one in place of the others. Raises `Overtaken` where some of them aren't in the table any more, and as
-        Delta does where that comes about now."""
-        live.catch_up()
+        """The one in place of the others. Raises `Overtaken` where some of them aren't in the table any more, or the
+        folder holds another table by now, and as Delta does where that comes about now."""
+        read_of = live.table_id
+        self._follow(live, read_of)
         transaction = self._transactions.begin(live.version)
-        live.catch_up()
+        self._follow(live, read_of)
+        if transaction.snapshot().metadata().id() != read_of:
+            raise _another(live)
         if any(each["path"] not in live.added for each in removed):
             raise Overtaken(f"another writer has replaced files of {live.table} that were being merged")
         nothing = self._transactions.log.nothing
@@ -147,6 +154,20 @@ class _Delta:
             nothing, nothing, True, self._transactions.log.none, False
         )
         transaction.commit(actions, operation)
+
+    @staticmethod
+    def _follow(live: LiveFiles, read_of: str) -> None:
+        """Reads what came to the table that was read. Else another that is younger would be told of files of the old
+        one, and hold its rows again."""
+        if live.is_another():
+            raise _another(live)
+        live.catch_up()
+        if live.table_id != read_of:
+            raise _another(live)
+
+
+def _another(live: LiveFiles) -> Overtaken:
+    return Overtaken(f"{live.table} was deleted or made anew while files of it were being merged")
 
 
 def _by_partition(live: LiveFiles, layout: Layout) -> list[list[TableFile]]:

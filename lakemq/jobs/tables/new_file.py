@@ -23,7 +23,8 @@ _LAST_CHARACTER = "\U0010ffff"
 
 class NewFile:
     """One file of the table in `table`, which is there and no part of it until a commit adds it; with `partition`,
-    whose value is part of its path, of a table that is partitioned. `with` closes it, whatever happens."""
+    whose value is part of its path, of a table that is partitioned. `with` closes it, whatever happens. Raises
+    `FileNotFoundError` where the table's folder is gone."""
 
     def __init__(
         self, table: Path, schema: pa.Schema, statistics: Sequence[str], partition: tuple[str, str | None] | None = None
@@ -36,7 +37,8 @@ class NewFile:
         self._table, self._name = table, name
         self._schema, self._statistics = schema, Statistics(schema, statistics)
         path = table / name
-        path.parent.mkdir(exist_ok=True)
+        if partition is not None:  # a table that was deleted stays so: Delta makes none anew in a folder with files
+            path.parent.mkdir(exist_ok=True)
         self._file = TableFile(path, schema)
 
     def __enter__(self) -> NewFile:

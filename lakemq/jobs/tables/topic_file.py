@@ -3,6 +3,7 @@ of Spark does. A few rows are in memory at a time, however many there are."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from lakemq.model.schema_kinds import AVRO
 from lakemq.model.topic_columns import SOURCES, TYPES
 from lakemq.model.topic_step import Range
 from lakemq.objects.path import opened
+from lakemq.storage.lake.object_files import files_of
 
 pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
 
@@ -154,6 +156,11 @@ class Written(NamedTuple):
 
     action: str | None
     error: str | None = None
+
+    def discard(self, table: Path) -> None:
+        """Removes the file from the table's folder. Only where no commit may have named it."""
+        if self.action is not None:
+            files_of(table).remove(table / json.loads(self.action)["add"]["path"])
 
 
 def write_files(session: SparkSession, files: Mapping[str, TopicFile]) -> dict[str, Written]:

@@ -7,6 +7,7 @@ out what is new. Here the last checkpoint is read once, and then just the entrie
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,12 @@ from lakemq.storage.lake.delta_log import TornEntry, entry_of, files_of_log
 Action = dict[str, Any]
 
 _OF_ADD = ("path", "partitionValues", "size", "modificationTime", "tags", "stats", "deletionVector")
-_OF_CHECKPOINT = [*(f"add.{name}" for name in _OF_ADD), "metaData.schemaString"]
+_OF_CHECKPOINT = [*(f"add.{name}" for name in _OF_ADD), "metaData.schemaString", "metaData.id"]
 
 
 class LiveFiles:
-    """What the table in a folder consists of, as of `version`. Only while nobody puts the table back. Not for several
-    threads at once."""
+    """What the table in a folder consists of, as of `version`. Only while nobody puts the table back, or makes it anew:
+    who can't rule that out asks `is_another`. Not for several threads at once."""
 
     def __init__(self, table: Path) -> None:
         """Raises `FileNotFoundError` where there is no table, `TornEntry`, `OSError`."""
@@ -33,6 +34,9 @@ class LiveFiles:
         """By its path as the log has it: `add`, the action."""
         self.columns: list[str] = []
         """The table's columns in their order."""
+        self.table_id = ""
+        """Delta's, which another table in the same folder doesn't have."""
+        self._last: bytes | None = None
         self._begin()
 
     def catch_up(self) -> bool:
@@ -46,6 +50,18 @@ class LiveFiles:
                 return self.version > before
             self._apply(entry, data)
 
+    def is_another(self) -> bool:
+        """Whether the folder holds another table than was read, or none: the entry of `version` isn't what it was.
+        Raises `OSError`."""
+        return self._digest_now() != self._last
+
+    def _digest_now(self) -> bytes | None:
+        """Of the entry of `version`, which says when it was made and by what; None: it isn't there."""
+        try:
+            return sha256(entry_of(self.table, self.version).read_bytes()).digest()
+        except FileNotFoundError:
+            return None
+
     def _begin(self) -> None:
         entries, beside = files_of_log(self.table)
         if not entries:
@@ -55,6 +71,7 @@ class LiveFiles:
         if start >= 0:
             self._apply_checkpoint(checkpoints[start])
         self.version = start
+        self._last = self._digest_now()
         self.catch_up()
         if not self.columns:
             raise TornEntry(f"the log of {self.table} doesn't say what columns it has")
@@ -71,7 +88,7 @@ class LiveFiles:
                     self._describe(action["metaData"])
         except (ValueError, KeyError, TypeError) as error:
             raise TornEntry(f"{entry.name} is torn: {error}") from None
-        self.version += 1
+        self.version, self._last = self.version + 1, sha256(data).digest()
 
     def _apply_checkpoint(self, path: Path) -> None:
         with pq.ParquetFile(opened(path)) as file:
@@ -86,3 +103,4 @@ class LiveFiles:
 
     def _describe(self, metadata: Action) -> None:
         self.columns = [field["name"] for field in json.loads(metadata["schemaString"])["fields"]]
+        self.table_id = metadata["id"]

@@ -22,8 +22,9 @@ from lakemq.jobs.errors import LakeOutOfStep
 from lakemq.jobs.lake import topic_merging, topic_tables_kept
 from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.lake.topic_tables_kept import TopicTablesKept
+from lakemq.jobs.maintenance.cuts import remember_cuts
 from lakemq.jobs.maintenance.runner import Runner
-from lakemq.jobs.maintenance.runs import DONE
+from lakemq.jobs.maintenance.runs import DONE, Run
 from lakemq.jobs.sql.live import LiveViews
 from lakemq.jobs.tables import topic_file, topic_rows
 from lakemq.jobs.tables.delta_writer import forget_cached_logs
@@ -41,6 +42,7 @@ from lakemq.model.topic_columns import SOURCES, TYPES
 from lakemq.model.topic_table import table_name
 from lakemq.settings import Lake, Maintenance, Settings
 from lakemq.storage.lake.live_files import LiveFiles
+from lakemq.storage.lake.log_marks import append_identifiers, log_identifier
 from lakemq.storage.lake.progress import read_progress
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import connect, put_topic
@@ -115,12 +117,22 @@ class Scene:
         return list(zip(*(table[name].to_pylist() for name in columns), strict=True))
 
     def run(self, job: str, parameters: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+        done = self._run(job, parameters, **options)
+        assert done.result == DONE, done
+        return dict(done.detail)
+
+    def _run(self, job: str, parameters: dict[str, Any] | None = None, **options: Any) -> Run:
         settings = self.settings.model_copy(update={"maintenance": Maintenance(retry_pause_ms=0, **options)})
         driver = Driver(self.spark, settings.lake)
         runner = Runner(self.spark, settings, lambda: self.gateway.url, self.views.renew, driver=driver)
-        done = runner.run(job, "command", parameters)
-        assert done.result == DONE, done
-        return dict(done.detail)
+        return runner.run(job, "command", parameters)
+
+    def verified(self, topic: str) -> tuple[int, list[dict[str, Any]]]:
+        """How many rows of the topic's own table `verify` looked at, and what it found."""
+        name, done = table_name(topic), self._run("verify")
+        found = [each for each in done.detail["findings"] if each["check"] == name]
+        assert done.result == ("differs" if done.detail["findings"] else DONE), done
+        return done.detail["topic_tables"][name], found
 
 
 @pytest.fixture(scope="module")
@@ -340,6 +352,7 @@ def test_what_is_erased_or_past_its_retention_is_gone_from_it(scene: Scene) -> N
     assert b"Ann" not in held
     scene.produce(topic, {"id": 3})
     scene.compact()
+    assert scene.verified(topic) == (1, []), "what is erased, or so far in `messages` alone, isn't missing"
     scene.keep()
     assert scene.rows(topic, "id") == [(2,), (3,)]
     scene.run("optimize", small_files_min=2)
@@ -348,6 +361,33 @@ def test_what_is_erased_or_past_its_retention_is_gone_from_it(scene: Scene) -> N
     removed = scene.run("retention", keep={topic: "1ms"})["removed"]
     assert removed[found.path.name] == 2
     assert scene.rows(topic, "id") == []
+
+
+def test_verify_compares_it_with_messages_and_names_each_kind_of_damage(scene: Scene) -> None:
+    topic = scene.new_topic()
+    scene.put_schema(topic, ORDER, table=True)
+    places = scene.produce(topic, *({"id": number} for number in range(5)))
+    scene.compact()
+    scene.keep()
+    path = scene.lake / table_name(topic)
+    table = f"delta.`{path}`"
+    scene.spark.sql(f"DELETE FROM {table} WHERE id = 1")
+    scene.spark.sql(f"INSERT INTO {table} SELECT * FROM {table} WHERE id = 2")
+    scene.spark.sql(f"UPDATE {table} SET _offset = 77 WHERE id = 3")
+    scene.spark.sql(f"UPDATE {table} SET _position = 1000000 WHERE id = 4")
+    rows, (twice, other) = scene.verified(topic)
+    at = [place["position"] for place in places]
+    key = {"broker": "broker-a", "queue_id": 0}
+    assert (rows, twice["duplicates"]) == (5, 1)
+    assert twice["sample"] == [{**key, "position": at[2], "count": 2}]
+    assert (other["topic"], other["missing"], other["extra"], other["differing"]) == (topic, 2, 1, 1)
+    kinds = {(each["kind"], each["position"]) for each in other["sample"]}
+    assert kinds == {("missing", at[1]), ("missing", at[4]), ("extra", 1_000_000), ("differing", at[3])}
+    remember_cuts(scene.lake, {topic: 1 << 42})  # as of a retention that was killed: no row is to be there
+    append_identifiers(path, {log_identifier("broker-a", "another"): 9})
+    rows, (log,) = scene.verified(topic)
+    assert (rows, log["broker"], "lakemq lake adopt" in log["error"]) == (0, "broker-a", True)
+    shutil.rmtree(path)  # the other tests' jobs meet no such table
 
 
 def test_as_it_is_kept_its_files_stay_few_and_older_versions_are_what_they_were(
