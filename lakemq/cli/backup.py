@@ -22,26 +22,34 @@ def backup(
         Path | None,
         typer.Option("--lake-in", metavar="DIR", help="An earlier backup that has the lake of this broker."),
     ] = None,
+    without_lake: Annotated[
+        bool, typer.Option("--without-lake", help="Only the log, even if it no longer has all messages.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Back up a broker's log, its state and the lake, in step.
 
     The broker and the jobs may keep running. The backup has every message that was acknowledged with ack=sync before
-    it began. If several brokers share a lake, back up one with the lake and the others with --lake-in.
+    it began. If several brokers share a lake, back up one with the lake and the others with --lake-in. If there is no
+    lake although older messages have left the log for it, that is an error: see that it is mounted.
 
     \b
     lakemq backup /backups/monday
     lakemq backup /backups/monday --data-dir /var/lib/lakemq --lake /srv/lake --broker-name broker-a
     lakemq backup /backups/monday-b --data-dir /var/lib/lakemq --broker-name broker-b --lake-in /backups/monday
+    lakemq backup /backups/monday-log --without-lake
     """
     settings = settings_of(context, storage__data_dir=data_dir, lake__dir=lake, broker__name=broker_name)
-    if lake_in is None:
+    if without_lake and lake_in is not None:
+        raise typer.BadParameter("--lake-in names the backup that has the lake, so it can't be left out too")
+    if lake_in is None and not without_lake:
         _check_on_disk(settings.lake.dir, "backup")
     from lakemq.storage.backup import back_up
     from lakemq.storage.disk.privacy import be_private
 
     be_private()
-    made = back_up(settings.storage.data_dir, settings.lake.dir, folder, settings.broker.name, lake_in=lake_in)
+    source = None if without_lake else settings.lake.dir
+    made = back_up(settings.storage.data_dir, source, folder, settings.broker.name, lake_in=lake_in)
     manifest = made.manifest
     if as_json:
         content = {"log_id": manifest.log_id, "files": len(manifest.files), "bytes": made.bytes}

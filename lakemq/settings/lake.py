@@ -81,8 +81,9 @@ class Lake(Section):
     before anything leaves the log, the gateway checks `dir` itself; false: it trusts what it is told over HTTP, for
     a lake that it can't see, such as one in Databricks. `shared`: jobs on other machines may write `dir` too, so
     jobs announce themselves in the tables when they start (docs/fleet.md, "One driver writes"); a bucket is always
-    shared. `merge_files`: this many files of a table are merged into one, and this many of those again, up to
-    `file_bytes_max`.
+    shared. `may_lack_older`: a new lake may begin without the messages that a log has deleted; set it for one
+    start only (docs/lake.md, "Each message once"). `merge_files`: this many files of a table are merged into one, and
+    this many of those again, up to `file_bytes_max`.
     """
 
     dir: Annotated[Path, PlainValidator(_folder), PlainSerializer(str)] = Path("lake")
@@ -90,6 +91,7 @@ class Lake(Section):
     work_dir: Annotated[Path | None, BeforeValidator(_empty_is_none)] = None
     verify: bool = True
     shared: bool = False
+    may_lack_older: bool = False
     cache_bytes: int = Field(default=128 * MIB, ge=MIB)
     trigger_ms: int = Field(default=4_000, ge=0)
     """The shortest time between two batches that copy the log into the tables."""

@@ -93,3 +93,6 @@ def test_what_a_backup_holds_is_said_to_people(run: Run, tmp_path: Path) -> None
     assert restored.code == 0, restored.stderr
     assert "0 messages" in restored.stdout
     assert "the log is a new one" in restored.stderr
+    alone = [*options, "--without-lake"]
+    assert run("backup", str(tmp_path / "log"), *alone).code == 0
+    assert run("backup", str(tmp_path / "both"), *alone, "--lake-in", str(tmp_path / "copy")).code == 2

@@ -27,6 +27,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakemq.jobs.errors import BrokerUnavailable, LakeNotOnDisk, LakeOutOfStep
 from lakemq.jobs.lake.batch_gate import BatchGate
+from lakemq.jobs.lake.first_begin import check_first_begin
 from lakemq.jobs.lake.healing import Alone, heal_lake
 from lakemq.jobs.lake.merging import Merging
 from lakemq.jobs.lake.one_read import WriteRange
@@ -102,8 +103,8 @@ class LakeQuery:
         """Puts back what a power cut has torn, makes the tables where there are none, and starts to write
         from what they hold.
 
-        Raises `LakeOutOfStep` when the log has lost what a table lacks, or ends before what a
-        table holds; `LakeDamaged` where it has lost what would have to be written again;
+        Raises `LakeOutOfStep` when the log has lost what a table, or a lake that is not there, lacks, or ends before
+        what a table holds; `LakeDamaged` where it has lost what would have to be written again;
         `BrokerUnavailable` when a broker does not answer; `LakeTaken` when another driver has taken the lake since
         an earlier run; `LakemqError` where something of such a run goes on; `OSError`.
         """
@@ -115,6 +116,7 @@ class LakeQuery:
         self._driver.check_now()
         heal_lake(lake, lambda: ",".join(self._options.brokers), self._alone)
         forget_cached_logs(self._session)
+        check_first_begin(lake, self._clients, may_lack_older=self._settings.lake.may_lack_older)
         for table in TABLES:
             table.create(self._session, lake)
         self._driver.take()

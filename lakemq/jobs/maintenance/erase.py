@@ -1,7 +1,8 @@
 """Erasing messages: gone from the log and from the files of the tables, their positions left as holes.
 
-First the log, so that nothing comes into the tables again; then the tables' rows, `messages` last, so
-that who is killed half-way finds what it had to erase again; then the files that held them.
+First the log, so that nothing comes into the tables again; then the tables' rows, and `messages` last, once
+the other tables' deletes are on disk: after a kill or a power cut at any time, the same condition finds again what
+is still to be erased. Then the files that held the rows.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ MESSAGES_MAX = 1_000_000
 LOG_CHUNK = 100_000
 _IN_LIST_MAX = 1_000
 _ROUNDS_MAX = 8
-_ORDER = (MESSAGE_INDEX, CONSUME_QUEUE, TRANSACTIONS, SCHEDULED, MESSAGES)
+_BEFORE_MESSAGES = (MESSAGE_INDEX, CONSUME_QUEUE, TRANSACTIONS, SCHEDULED)
 _NOT_CONTROL = (HALF_TOPIC, CHECK_MAX_TOPIC, REPLY_TOPIC)
 """Internal topics that hold users' messages."""
 _FOUND = ("broker", "position", "topic", "links")
@@ -73,7 +74,11 @@ def erase(work: Work) -> Outcome:
         set_begun(work.lake, begun=True)
         with KEEPING:  # from the first of topics' own tables on: what is read of `messages` before would come back
             detail["tables"] = _erase_in_topic_tables(work, found)
-            detail["tables"] |= {table.name: _erase_in_table(work, table, found) for table in _ORDER}
+            detail["tables"] |= {table.name: _erase_in_table(work, table, found) for table in _BEFORE_MESSAGES}
+            # Deletes come to disk in any order: a power cut could bring these rows back, with none in `messages` to
+            # find them by.
+            work.bring_to_disk()
+            detail["tables"][MESSAGES.name] = _erase_in_table(work, MESSAGES, found)
     if has_begun(work.lake):
         work.at("deletes the files that held them")
         work.refresh()

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
+from lakemq.jobs.errors import LakeOutOfStep
+from lakemq.jobs.lake.first_begin import check_first_begin
 from lakemq.jobs.lake.merging import limits_of
 from lakemq.jobs.lake.query import LakeQuery
+from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.merger import TableMerger
 from lakemq.jobs.tables.table import LakeTable
+from lakemq.jobs.tables.table_files import is_table
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.settings import Lake, Settings
-from lakemq.testing import start_gateway
+from lakemq.storage.lake.progress import read_progress
+from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.cold.lakes import wait_until_all_left
 from tests.gateway.http_client import connect, produce, pull, pull_all, put_topic
-from tests.jobs.lake_checks import wait_until_compacted
+from tests.gateway.routing.asking import wait_until
+from tests.jobs.empty_lake import put_tables
+from tests.jobs.lake_checks import broker_of, rows_of, wait_until_compacted
 from tests.jobs.streams import LakeRun
 
 TOPICS = ("cold-a", "cold-b")
@@ -68,6 +77,32 @@ def test_what_spark_wrote_and_optimized_is_answered_as_the_log_answered_it(spark
             assert {topic: pull_all(http, topic) for topic in TOPICS} == expected
             _check_look_ups(http, expected["cold-a"])
             _check_files(lake)
+        _check_new_lakes(spark, gateway, tmp_path / "not-mounted")
+
+
+def _check_new_lakes(spark: SparkSession, gateway: GatewayProcess, lake: Path) -> None:
+    """The jobs made a new lake in a folder that was not mounted, and the log let go of what only that one had."""
+    first = broker_of(gateway.url)["min_position"]
+    put_tables(spark, lake)  # as an earlier version has made them
+    empty = lake.with_name("empty")
+    for folder in (lake, empty):
+        settings = Settings(lake=Lake(dir=folder, trigger_ms=0))
+        query = LakeQuery(spark, settings, gateway.url, driver=Driver(spark, settings.lake))
+        with pytest.raises(
+            LakeOutOfStep, match=f"nothing of broker-a, whose log begins at position {first}: .*mounted"
+        ):
+            query.start()
+        query.stop()
+    assert not any(is_table(table.path(empty)) for table in TABLES)
+    settings = Settings(lake=Lake(dir=lake, trigger_ms=0, may_lack_older=True))
+    run = LakeRun(lambda: LakeQuery(spark, settings, gateway.url, driver=Driver(spark, settings.lake)))
+    try:
+        wait_until(lambda: read_progress(MESSAGES.path(lake)).held.get("broker-a", 0) > first)
+    finally:
+        run.stop()
+    assert min(position for (position,) in rows_of(lake, "messages", ["position"])) >= first
+    with closing(LogClient(gateway.url)) as client:
+        check_first_begin(lake, {"broker-a": client}, may_lack_older=False)  # it is known from then on
 
 
 def _merge(spark: SparkSession, lake: Path, table: LakeTable) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -10,6 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from lakemq.jobs.lake.first_begin import check_first_begin
 from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.sql.live import LiveViews
@@ -86,6 +88,14 @@ def test_the_lake_goes_on_beyond_what_was_dropped_and_writes_the_hole_down(
             assert rows_of(settings.lake.dir, table, ["position"])[-1][0] >= begins
         check_streams(spark, gateway, held, begins)
         check_that_another_log_is_not_looked_through(gateway, begins)
+
+
+def test_a_new_lake_begins_where_a_log_does_that_dropped_all_before(gateway: GatewayProcess, tmp_path: Path) -> None:
+    with connect(gateway) as http, closing(LogClient(gateway.url)) as client:
+        put_topic(http, "t")
+        fill(http, gateway.url, 0)
+        assert broker_of(gateway.url)["lake"]["dropped"][0][0] == 0
+        check_first_begin(tmp_path / "lake", {"broker-a": client}, may_lack_older=False)
 
 
 def check_streams(spark: SparkSession, gateway: GatewayProcess, held: int, begins: int) -> None:

@@ -15,7 +15,10 @@ import pytest
 from lakemq.jobs.maintenance import erase, erased_files
 from lakemq.jobs.maintenance.erased_files import has_begun, set_begun
 from lakemq.jobs.maintenance.runs import read_runs
+from lakemq.jobs.maintenance.work import Work
 from lakemq.jobs.tables.holes import ERASED, Hole, append_holes
+from lakemq.storage.lake.progress import read_progress
+from lakemq.storage.lake.proof_mark import read_marks
 from tests.gateway.http_client import connect, produce, put_topic
 from tests.gateway.sinks.asking import commit, put_part
 from tests.jobs.lake_checks import rows_of
@@ -125,6 +128,37 @@ def test_an_erasure_that_was_killed_is_finished_by_the_next(scene: Scene) -> Non
     assert done.detail["messages"] == 0
     assert done.detail["files"]["messages"]["files"] >= 1
     assert not has_begun(scene.lake)
+
+
+def test_rows_leave_messages_once_all_other_deletes_are_on_disk(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut brought rows of `message_index` back, and the same condition found no message any more."""
+    real_begun, real_delete = erase.set_begun, erase._delete  # pyright: ignore[reportPrivateUsage]
+    deleted: dict[str, int] = {}
+    on_disk: dict[str, int] = {}
+
+    def alone(lake: Path, *, begun: bool) -> None:
+        if begun:
+            scene.stop()  # the lake query brings tables to disk too
+        real_begun(lake, begun=begun)
+
+    def delete(work: Work, path: Path, *given: Any) -> int:
+        if path.name == "messages":
+            on_disk.update({name: mark.version for name, mark in read_marks(scene.lake).items()})
+        count = real_delete(work, path, *given)
+        deleted[path.name] = read_progress(path).version
+        return count
+
+    with connect(scene.gateway) as http:
+        produce(http, "cut", {"body": "x", "keys": ["cut"]})
+    scene.compact()
+    monkeypatch.setattr(erase, "set_begun", alone)
+    monkeypatch.setattr(erase, "_delete", delete)
+    done = scene.run("erase", {"where": "key = 'cut'"})
+    scene.start()
+    assert (done.error, done.detail["tables"]["messages"], done.detail["tables"]["message_index"]) == (None, 1, 1)
+    assert list(deleted)[-1] == "messages"
+    others = {name: version for name, version in deleted.items() if name != "messages"}
+    assert others == {name: on_disk[name] for name in others}
 
 
 def test_what_is_sent_again_while_it_is_erased_goes_too(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
+from deltalake import CommitProperties, Transaction, write_deltalake
 
 from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.settings import MIB
@@ -200,3 +203,31 @@ def test_what_was_dropped_is_known_to_a_restored_log(make_log: MakeLog, tmp_path
     assert (restored.log.retention.dropped.ranges, restored.read_log()) == (before, messages)
     assert restored.log.retention.held_position == 0 < restored.log.min_position
     restored.crash()
+
+
+def test_a_log_that_needs_its_lake_is_not_backed_up_without_it(make_log: MakeLog, tmp_path: Path) -> None:
+    """A backup beside a folder that was not mounted succeeded, and lacked all that was older."""
+    harness = make_log(retention_ms=1_000, compacted_grace_ms=0)
+    harness.put_topic("a")
+    while len(harness.log.segments) < 3:
+        harness.roll("a")
+    harness.settle()
+    harness.log.retention.certain_position = harness.log.segments[-1].base_position
+    harness.clock.time_ms += 2_000
+    harness.log.retain()
+    first = harness.log.min_position
+    harness.close()
+    assert first > 0
+    lake, copies = tmp_path / "lake", (tmp_path / f"copy-{number}" for number in count())
+    with pytest.raises(BadBackup, match=rf"begins with position {first}: .* {lake} has none of it"):
+        back_up(tmp_path, lake, next(copies), "broker-a")
+    held = CommitProperties(app_transactions=[Transaction("lakemq-lake-broker-a", first)])
+    write_deltalake(str(lake / "messages"), pa.table({"position": [0]}), commit_properties=held)
+    with pytest.raises(BadBackup, match=r"only has broker-a \(--broker-name\)"):
+        back_up(tmp_path, lake, next(copies), "broker-b")
+    made = back_up(tmp_path, lake, tmp_path / "whole", "broker-a").manifest
+    assert [(table.name, table.held) for table in made.tables] == [("messages", {"broker-a": first})]
+    with pytest.raises(BadBackup, match=r"the backup that --lake-in names only has broker-a"):
+        back_up(tmp_path, lake, next(copies), "broker-b", lake_in=tmp_path / "whole")
+    alone = back_up(tmp_path, None, next(copies), "broker-a").manifest
+    assert (alone.first_position, alone.tables) == (first, [])
