@@ -146,7 +146,7 @@ def encode(
     """
     pack = _RUN_NUMBERS.pack
     tail = b"".join([pack(offset, rows) + queue for offset, rows, queue in runs]) + notes
-    if _MISREAD_IN in tail and any(queue == _MISREAD_IN for _, _, queue in runs):
+    if kind == KIND_MESSAGES and _MISREAD_IN in tail and any(queue == _MISREAD_IN for _, _, queue in runs):
         columns |= _MISREAD
     tail += b"\0" * (-len(tail) % ALIGNMENT)
     meta_bytes = HEADER_BYTES + len(tail)
