@@ -192,6 +192,34 @@ def test_a_dead_letter_that_damage_took_fails_and_the_others_are_redriven(forget
         begin(harness)
 
 
+def test_a_redrive_that_an_error_stops_says_so_takes_no_place_and_goes_on_after_a_start(
+    harness: RoutingHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("lakemq.gateway.redrive.redriver.OPEN_MAX", 1)
+    dead = make_dead(harness, 20)
+
+    def fail(*_: object) -> None:
+        raise TypeError("a bug")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("lakemq.gateway.redrive.run._copy", fail)
+        redrive_id = begin(harness)
+        for _ in range(int(WAIT_S / 0.01)):
+            shown = harness.run(harness.broker.redriver.describe(redrive_id, 0, 0, anybody))
+            if shown["state"] != "running":
+                break
+            harness.run(asyncio.sleep(0.01))
+        assert shown["state"] == "stopped"
+        (record,) = [each for each in caplog.records if "has stopped, and continues after a restart" in each.message]
+        assert record.exc_info is not None
+        assert isinstance(record.exc_info[1], TypeError)
+    assert finished(harness, begin(harness, f"position = {dead[0]}"))["redriven"] == 1
+    harness.restart(LEAD_MS, clean=False)
+    shown = finished(harness, redrive_id)
+    assert (shown["redriven"], shown["failed"]) == (20, 0)
+    assert [copy.get("cause") for copy in of_topic(harness, retry_topic(GROUP))] == dead
+
+
 def test_more_than_a_redrive_can_hold_is_refused_with_how_to_narrow_it(
     harness: RoutingHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
