@@ -318,6 +318,27 @@ def test_a_discard_that_finds_the_disk_full_goes_on_when_it_is_asked_for_again(
     assert list(harness.broker.log.routing.discarded) == dead
 
 
+def test_erased_letters_are_open_no_more_and_a_replay_says_the_same(harness: RoutingHarness) -> None:
+    """Regression: they counted for ever, and nothing could redrive or discard them."""
+    dead = make_dead(harness, 4)
+    first = discarder.Discard(GROUP, up_to=dead[0])
+    assert harness.run(discarder_of(harness).discard(first, False, None)).discarded == 1
+
+    async def others(_offset: int, _seconds: float) -> None:
+        return
+
+    system = harness.broker.topics.system
+    harness.run(harness.broker.erasures.erase([(dead[0], dead[2])], system, others))
+    for _ in ("live", "replayed"):
+        routing = harness.broker.log.routing
+        assert (list(routing.dead), list(routing.discarded)) == (dead[2:], [])
+        assert routing.dead_of.count(GROUP, routing.dead) == 2
+        harness.crash()
+        for path in harness.broker.log.directory.glob("*.idx"):
+            path.unlink()
+        harness.open(LEAD_MS)
+
+
 def test_a_redrive_reports_what_was_discarded_before_it_came_to_it(harness: RoutingHarness) -> None:
     dead = make_dead(harness, 60)
     redrive_id = begin(harness, rate_per_s=1)
