@@ -51,12 +51,12 @@ def begin(harness: RoutingHarness, where: str | None = None, rate_per_s: int = F
     return harness.run(harness.broker.redriver.begin(GROUP, where, rate_per_s, False))[0]
 
 
-def finished(harness: RoutingHarness, redrive_id: str) -> dict[str, Any]:
-    """How the redrive is when it is done."""
+def finished(harness: RoutingHarness, redrive_id: str, state: str = "done") -> dict[str, Any]:
+    """How the redrive is when it is done, or in that state."""
 
     for _ in range(int(WAIT_S / 0.01)):
         shown = harness.run(harness.broker.redriver.describe(redrive_id, 0, 1_000, anybody))
-        if shown["state"] == "done":
+        if shown["state"] == state:
             return shown
         harness.run(asyncio.sleep(0.01))
     raise AssertionError("the redrive did not end")
@@ -204,12 +204,7 @@ def test_a_redrive_that_an_error_stops_says_so_takes_no_place_and_goes_on_after_
     with monkeypatch.context() as broken:
         broken.setattr("lakemq.gateway.redrive.run._copy", fail)
         redrive_id = begin(harness)
-        for _ in range(int(WAIT_S / 0.01)):
-            shown = harness.run(harness.broker.redriver.describe(redrive_id, 0, 0, anybody))
-            if shown["state"] != "running":
-                break
-            harness.run(asyncio.sleep(0.01))
-        assert shown["state"] == "stopped"
+        assert finished(harness, redrive_id, "stopped")["redriven"] == 0
         (record,) = [each for each in caplog.records if "has stopped, and continues after a restart" in each.message]
         assert record.exc_info is not None
         assert isinstance(record.exc_info[1], TypeError)
