@@ -168,8 +168,9 @@ GROUPS = (
     _counter("group_dead_letters", "Messages given up on, since the group was made.", *GROUP),
     _gauge(
         "group_dead_letters_open",
-        "Messages in the group's %DLQ% topic that were neither redriven nor discarded nor deleted with it, including"
-        " those that maintenance has removed from the lake. Those of before it was kept whose they are count as other.",
+        "Messages in the group's %DLQ% topic that were neither redriven nor discarded nor deleted with it, nor erased"
+        " while the log held them, including those that are gone from the lake. Those of before it was kept whose"
+        " they are count as other.",
         *GROUP,
     ),
 )

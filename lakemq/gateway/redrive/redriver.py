@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from pyroaring import BitMap64
+
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.effects.executor import Executor
 from lakemq.gateway.redrive.dead_letters import find_dead_letters, find_record
@@ -16,7 +18,6 @@ from lakemq.gateway.redrive.run import AGAIN_S, Run
 from lakemq.model.errors import (
     Busy,
     FlowControl,
-    LakemqError,
     LakeUnreadable,
     RedriveNotFound,
 )
@@ -37,6 +38,8 @@ class Redriver:
         self._executor = executor
         self._cold = cold
         self._runs: dict[int, Run] = {}
+        self._stopped = BitMap64()
+        """The redrives that this process goes on with no more: they take no place, and the next one goes on."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._beginning = 0
 
@@ -63,7 +66,7 @@ class Redriver:
         """
         if self._beginning >= SEARCHES_MAX:
             raise Busy(f"{SEARCHES_MAX} redrives are looking for dead letters already")
-        if not dry_run and len(self._executor.state.redrives) + self._beginning >= OPEN_MAX:
+        if not dry_run and len(self._executor.state.redrives - self._stopped) + self._beginning >= OPEN_MAX:
             raise FlowControl(f"{OPEN_MAX} redrives go on already")
         self._beginning += 1
         try:
@@ -84,9 +87,16 @@ class Redriver:
         return placed.position
 
     def _spawn(self, position: int, redrive: Redrive | None) -> None:
-        task = asyncio.get_running_loop().create_task(self._carry_through(position, redrive))
+        task = asyncio.get_running_loop().create_task(self._carry_or_stop(position, redrive))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _carry_or_stop(self, position: int, redrive: Redrive | None) -> None:
+        try:
+            await self._carry_through(position, redrive)
+        except Exception:
+            logger.exception("the redrive at %d has stopped, and continues after a restart", position)
+            self._stopped.add(position)
 
     async def _carry_through(self, position: int, redrive: Redrive | None) -> None:
         try:
@@ -98,8 +108,6 @@ class Redriver:
             logger.error("the redrive at %d was lost to damage of the log; its dead letters wait", position)  # noqa: TRY400
             topic = await self._executor.ensure_topic(REDRIVE_TOPIC)
             await self._executor.execute([(position, make_row(body=b"", cause=position), topic.queues[0])])
-        except LakemqError:
-            logger.exception("the redrive at %d continues after a restart", position)
         finally:
             self._runs.pop(position, None)
 
@@ -108,8 +116,8 @@ class Redriver:
     async def describe(
         self, redrive_id: str, offset: int, results_max: int, check: Callable[[str], None]
     ) -> dict[str, Any]:
-        """How a redrive is, with its results from `offset` on; `check` may refuse that of its group. Raises
-        `RedriveNotFound`, `LogDamaged`."""
+        """How a redrive is, with its results from `offset` on: `running`, `stopped` by an error until the next start,
+        `done`, or a `dry_run`. `check` may refuse that of its group. Raises `RedriveNotFound`, `LogDamaged`."""
         position = self._position(redrive_id)
         run = self._runs.get(position)
         if run is not None:
@@ -131,7 +139,7 @@ class Redriver:
         if redrive.dry_run:
             return Progress(redrive), "dry_run"
         if position in self._executor.state.redrives:
-            return Progress(redrive), "running"
+            return Progress(redrive), "stopped" if position in self._stopped else "running"
         queue = self._executor.log.topics.queue(REDRIVE_TOPIC, 0)
         done = await find_record(self._executor, self._cold, queue, position)
         row = None if done is None else await self._row(done)

@@ -104,8 +104,8 @@ class Sinks:
         """Store those that were committed."""
         for name in list(self.state.unfinished()):
             self._go_on(name)
-        self._drop([part for part in self.staging.all() if self._is_over(part)])
         self.tidy(self._log.retention.steady_ms)
+        self._drop([part for part in self.staging.all() if self._is_over(part)])
 
     async def close(self) -> None:
         """Store no more; the next process goes on."""
@@ -226,7 +226,7 @@ class Sinks:
             if self.offer is not None:
                 await self.offer(list(tokens.values()), sum(part.bytes for part in parts))
             record = {"op": COMMIT, "sink": sink, "batch": batch, "parts": list(names), "progress": progress}
-            await self._record({**record, "once": once, "tokens": tokens})
+            await self._record({**record, "once": once, "tokens": tokens, "new": sink not in self.state.by_name})
             await self._store_left(sink)
             done = self.state.by_name[sink]
             return Committed(True, done.messages - before[0], done.dropped - before[1])

@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ from lakemq.storage.log.flush_mark import Mark, read_flush_mark
 from lakemq.storage.log.torn import cut_tail, flushed_by_later_frames
 from lakemq.storage.segment.frame import (
     HEADER_BYTES,
+    KIND_STATE,
     VERSION,
     VERSION_AT,
     FrameError,
@@ -149,7 +150,8 @@ def _recover(
 
 
 def _drop_unborn(files: Files, segments: list[Segment], mark: Mark) -> int:
-    """A crash while the log rolls leaves a last segment without its state frame: it never was."""
+    """A crash while the log rolls leaves a last segment without its state frame, or one that the log then did without
+    (`was_taken_back`): it never was."""
     if not segments or (mark.size and mark.base_position == segments[-1].base_position):
         return 0
     last = segments[-1]
@@ -160,13 +162,38 @@ def _drop_unborn(files: Files, segments: list[Segment], mark: Mark) -> int:
         if find_frame(last, 0, size, last.base_position) is not None or files.exists(last.index_path):
             return 0
     else:
-        if size:
+        if size and not was_taken_back(files, segments):
             return 0
     logger.warning("segment %s was never begun; removed its %d bytes", last.path.name, size)
     last.close()
     files.remove(last.path)
     segments.pop()
     return size
+
+
+def was_taken_back(files: Files, segments: list[Segment]) -> bool:
+    """Whether the last segment is one that could not be begun and was removed, and a power cut brought it back: it
+    holds a state alone, no message, and the one before was written on. Raises `LogVersion`, `OSError`."""
+    if len(segments) < 2:
+        return False
+    before, last = segments[-2:]
+    base, size = last.base_position, files.size(before.open())
+    extent = _known_extent(files, before)
+    end, offset = before.base_position, 0
+    if extent is not None and extent.covered_bytes <= size:
+        end, offset = extent.end_position, extent.covered_bytes
+    try:
+        with suppress(Broken):
+            if [scanned.meta.kind for scanned in islice(scan(last, 0, files.size(last.open())), 2)] != [KIND_STATE]:
+                return False
+            for at, meta, _ in scan(before, offset, size):
+                if end >= base:
+                    break
+                end, offset = meta.first_position + meta.count, at + meta.frame_bytes
+    finally:
+        before.close()
+        last.close()
+    return end > base or (end == base and offset < size)
 
 
 def _check_all_sealed(files: Files, directory: Path, segments: list[Segment]) -> Damages:

@@ -130,6 +130,8 @@ class Retention:
 
     def no_room(self) -> str | None:
         """Why nothing may be written, or None."""
+        if (left := self._store.left()) is not None:
+            return left
         free, most, size = self.room()[0], self._settings.log_bytes_max, self._store.size
         if free < self._settings.free_bytes_min:
             return f"the disk has {free} bytes free, below storage.free_bytes_min"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,6 +61,9 @@ class SegmentStore:
         """Called when a segment has begun."""
         self._removing = False
         self._making: Segment | None = None
+        self._one_makes = threading.Lock()
+        self._left: Path | None = None
+        """The file of a segment that could not be made, as long as its removal is not known to be on disk."""
 
     @property
     def active(self) -> Segment:
@@ -173,6 +178,11 @@ class SegmentStore:
 
     def make_with(self, meta: Meta, state: dict[str, Any], frame: Sequence[Payload]) -> Begun:
         """`make` with a state frame that there is already: its meta, what it says, and its bytes in pieces."""
+        with self._one_makes:
+            self._remove_left()
+            return self._make_with(meta, state, frame)
+
+    def _make_with(self, meta: Meta, state: dict[str, Any], frame: Sequence[Payload]) -> Begun:
         base_position = meta.first_position
         segment = self._making = Segment(self._files, segment_path(self._directory, base_position), base_position)
         index = segment.index = SegmentIndex(base_position)
@@ -186,11 +196,34 @@ class SegmentStore:
             self._files.sync_dir(self._directory)
         except OSError:
             segment.close()
-            self._files.remove(segment.path)
+            self._left = segment.path
+            with suppress(OSError):  # `left` tries again
+                self._remove_left()
             raise
         segment.size = segment.flushed_bytes = meta.frame_bytes
         index.add(0, meta)
         return Begun(segment, state)
+
+    def left(self) -> str | None:
+        """Why nothing may be written after a segment could not be made, or None: a power cut could bring its file back,
+        in the middle of what is written. It is tried again to remove it."""
+        if self._left is None:
+            return None
+        if not self._one_makes.acquire(blocking=False):
+            return "another segment is being made"
+        try:
+            self._remove_left()
+        except OSError as error:
+            return f"{self._left.name} could not be made, and can't be removed: {error}"
+        finally:
+            self._one_makes.release()
+        return None
+
+    def _remove_left(self) -> None:
+        if self._left is not None:
+            self._files.remove(self._left)
+            self._files.sync_dir(self._directory)
+            self._left = None
 
     def freeze_index(self, state: LogState) -> Dump:
         """The active segment's index as of now."""

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from lakemq.model.columns import STORED
+from lakemq.model.names import DISCARD_TOPIC
 from lakemq.storage.segment.mask import MAGIC, Payload, apply_mask, choose_mask
 
 VERSION = 2
@@ -44,6 +45,9 @@ NUMBER_MAX = 2**63 - 1
 EPOCH_MAX = 2**30 - 1
 COUNT_MAX = 2**32 - 1
 _COLUMNS = len(STORED)
+_MISREAD = 1 << 31
+"""Stands among a frame's columns, as one that those before don't know: they refuse the frame, whose records they would
+take for messages that say nothing."""
 _FLUSHED_MAX = 2**32 - 1
 
 
@@ -109,6 +113,10 @@ def encode_queue(topic: str, queue_id: int) -> bytes:
     return _QUEUE.pack(queue_id, len(name)) + name + bytes(-len(name) % ALIGNMENT)
 
 
+_MISREAD_IN = encode_queue(DISCARD_TOPIC, 0)
+"""The queue whose records are such ones."""
+
+
 def pack_payload(payload: Payload) -> Packed:
     """What `encode` would do with the payload, beforehand. Any thread may call it."""
     mask = choose_mask(payload)
@@ -138,6 +146,8 @@ def encode(
     """
     pack = _RUN_NUMBERS.pack
     tail = b"".join([pack(offset, rows) + queue for offset, rows, queue in runs]) + notes
+    if kind == KIND_MESSAGES and _MISREAD_IN in tail and any(queue == _MISREAD_IN for _, _, queue in runs):
+        columns |= _MISREAD
     tail += b"\0" * (-len(tail) % ALIGNMENT)
     meta_bytes = HEADER_BYTES + len(tail)
     if meta_bytes > META_BYTES_MAX:
@@ -231,6 +241,7 @@ def decode_meta(data: bytes | memoryview, at: int = 0) -> Meta:
         raise NewerVersion(
             f"the frame's payload has encoding {encoding}, this lakemq reads those up to {ENCODING_ROWS}"
         )
+    columns &= ~_MISREAD
     if kind > KIND_HOLE or columns >> _COLUMNS:
         raise NewerVersion(
             f"the frame is of kind {kind} with columns {columns:#x}, of which this lakemq doesn't know all"

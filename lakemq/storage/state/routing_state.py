@@ -21,6 +21,7 @@ from lakemq.model.names import (
     DEAD_LETTER_PREFIX,
     DECISION_TOPIC,
     DISCARD_TOPIC,
+    ERASURE_TOPIC,
     HALF_TOPIC,
     NACK_TOPIC,
     OP_TOPIC,
@@ -37,6 +38,7 @@ from lakemq.storage.state.decision_record import Decision, unpack_decisions
 from lakemq.storage.state.discard_record import positions_of
 from lakemq.storage.state.due_index import DueIndex
 from lakemq.storage.state.due_times import DueTimes
+from lakemq.storage.state.erasure_record import unpack_erasure
 from lakemq.storage.state.open_halves import OpenHalf, OpenHalves
 from lakemq.storage.state.receipts import Receipts
 from lakemq.storage.state.steps import Steps, copy_each
@@ -80,7 +82,7 @@ class RoutingState:
         self.nack_targets: dict[int, int] = {}
         """By position of a pending nack, that of the message it is about."""
         self.dead = BitMap64()
-        """Dead letters that were neither redriven nor discarded (Q)."""
+        """Dead letters that were neither redriven nor discarded nor erased (Q)."""
         self.dead_floor = 0
         """Of those below it that is not known any more."""
         self.discarded = BitMap64()
@@ -211,6 +213,12 @@ class RoutingState:
             given_up = positions_of(body) & self.dead
             self.dead -= given_up
             self.discarded |= given_up
+
+    def _erase(self, meta: Meta, content: Content, run: Run) -> None:
+        for body in _values(content, run, "body"):
+            erased = unpack_erasure(body)
+            self.dead -= erased
+            self.discarded -= erased
 
     def _redrive(self, meta: Meta, content: Content, run: Run) -> None:
         for position, tag in zip(range(*_range(meta, run)), _values(content, run, "tag"), strict=True):
@@ -393,6 +401,7 @@ _HANDLERS: dict[str, Callable[[RoutingState, Meta, Content, Run], None]] = {
     RECEIVE_TOPIC: RoutingState._receive,  # pyright: ignore[reportPrivateUsage]
     REDRIVE_TOPIC: RoutingState._redrive,  # pyright: ignore[reportPrivateUsage]
     DISCARD_TOPIC: RoutingState._discard,  # pyright: ignore[reportPrivateUsage]
+    ERASURE_TOPIC: RoutingState._erase,  # pyright: ignore[reportPrivateUsage]
 }
 
 

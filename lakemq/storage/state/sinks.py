@@ -58,6 +58,10 @@ class SinkState:
         op, name = record["op"], record["sink"]
         sink = self.by_name.get(name)
         if op == COMMIT:
+            if record.get("new") and sink is not None and sink.once and not sink.left:
+                # Its committer had forgotten it (`expire`, `make_room`), without a record of that.
+                del self.by_name[name]
+                sink = None
             if not self.takes(name, record["batch"]):
                 return
             sink = sink or Sink(-1, [])

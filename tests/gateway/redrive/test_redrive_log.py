@@ -51,12 +51,12 @@ def begin(harness: RoutingHarness, where: str | None = None, rate_per_s: int = F
     return harness.run(harness.broker.redriver.begin(GROUP, where, rate_per_s, False))[0]
 
 
-def finished(harness: RoutingHarness, redrive_id: str) -> dict[str, Any]:
-    """How the redrive is when it is done."""
+def finished(harness: RoutingHarness, redrive_id: str, state: str = "done") -> dict[str, Any]:
+    """How the redrive is when it is done, or in that state."""
 
     for _ in range(int(WAIT_S / 0.01)):
         shown = harness.run(harness.broker.redriver.describe(redrive_id, 0, 1_000, anybody))
-        if shown["state"] == "done":
+        if shown["state"] == state:
             return shown
         harness.run(asyncio.sleep(0.01))
     raise AssertionError("the redrive did not end")
@@ -192,6 +192,29 @@ def test_a_dead_letter_that_damage_took_fails_and_the_others_are_redriven(forget
         begin(harness)
 
 
+def test_a_redrive_that_an_error_stops_says_so_takes_no_place_and_goes_on_after_a_start(
+    harness: RoutingHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("lakemq.gateway.redrive.redriver.OPEN_MAX", 1)
+    dead = make_dead(harness, 20)
+
+    def fail(*_: object) -> None:
+        raise TypeError("a bug")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("lakemq.gateway.redrive.run._copy", fail)
+        redrive_id = begin(harness)
+        assert finished(harness, redrive_id, "stopped")["redriven"] == 0
+        (record,) = [each for each in caplog.records if "has stopped, and continues after a restart" in each.message]
+        assert record.exc_info is not None
+        assert isinstance(record.exc_info[1], TypeError)
+    assert finished(harness, begin(harness, f"position = {dead[0]}"))["redriven"] == 1
+    harness.restart(LEAD_MS, clean=False)
+    shown = finished(harness, redrive_id)
+    assert (shown["redriven"], shown["failed"]) == (20, 0)
+    assert [copy.get("cause") for copy in of_topic(harness, retry_topic(GROUP))] == dead
+
+
 def test_more_than_a_redrive_can_hold_is_refused_with_how_to_narrow_it(
     harness: RoutingHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,6 +311,27 @@ def test_a_discard_that_finds_the_disk_full_goes_on_when_it_is_asked_for_again(
     harness.open(LEAD_MS)
     assert discard(harness) == (40 - len(done), 40 - len(done))
     assert list(harness.broker.log.routing.discarded) == dead
+
+
+def test_erased_letters_are_open_no_more_and_a_replay_says_the_same(harness: RoutingHarness) -> None:
+    """Regression: they counted for ever, and nothing could redrive or discard them."""
+    dead = make_dead(harness, 4)
+    first = discarder.Discard(GROUP, up_to=dead[0])
+    assert harness.run(discarder_of(harness).discard(first, False, None)).discarded == 1
+
+    async def others(_offset: int, _seconds: float) -> None:
+        return
+
+    system = harness.broker.topics.system
+    harness.run(harness.broker.erasures.erase([(dead[0], dead[2])], system, others))
+    for _ in ("live", "replayed"):
+        routing = harness.broker.log.routing
+        assert (list(routing.dead), list(routing.discarded)) == (dead[2:], [])
+        assert routing.dead_of.count(GROUP, routing.dead) == 2
+        harness.crash()
+        for path in harness.broker.log.directory.glob("*.idx"):
+            path.unlink()
+        harness.open(LEAD_MS)
 
 
 def test_a_redrive_reports_what_was_discarded_before_it_came_to_it(harness: RoutingHarness) -> None:

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from lakemq.model.errors import LogVersion
+from lakemq.model.names import DISCARD_TOPIC
 from lakemq.storage.mend.repair import repair_log
 from lakemq.storage.mend.verify import verify_log
+from lakemq.storage.segment import frame
 from lakemq.storage.segment.frame import HEADER_BYTES, decode_meta
+from lakemq.storage.state.discard_record import to_body
 from lakemq.storage.state.log_state import LogState
 from lakemq.storage.state.replay import encode_state
 from tests.storage.harness import LogHarness
@@ -103,6 +106,20 @@ def test_a_log_that_needs_what_is_not_known_here_is_refused_by_name(harness: Log
         with pytest.raises(LogVersion, match="newer lakemq: to read it one must know leases"):
             use()
     assert _files(harness.directory) == before
+
+
+def test_a_lakemq_that_knows_no_discards_refuses_a_log_from_the_first_one_on(
+    harness: LogHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a state frame says that the log needs it: else it would redrive what was given up for good."""
+    harness.put_topic(DISCARD_TOPIC, 1)
+    harness.append(DISCARD_TOPIC, 0, to_body(None, "", [0]))
+    harness.crash()
+    with monkeypatch.context() as older:
+        older.setattr(frame, "_MISREAD", 0)
+        _refused(harness, tmp_path)
+    harness.open()
+    assert [message.topic for message in harness.read_log()][-1] == DISCARD_TOPIC
 
 
 def _needing(path: Path, name: str) -> None:

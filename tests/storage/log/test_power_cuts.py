@@ -33,8 +33,8 @@ CAUGHT = {
     "storage.log.commit_log.CommitLog.open: sync_above.sync_dir": (141, 10),
     "storage.mend.erasure._Writer.finish: sync": (2, 4),
     "storage.mend.replacing.Replacing._sync_names: sync_dir": (4, 6),
-    "storage.log.segment_store.SegmentStore.make_with: sync": (17, 53),
-    "storage.log.segment_store.SegmentStore.make_with: sync_dir": (15, 31),
+    "storage.log.segment_store.SegmentStore._make_with: sync": (17, 53),
+    "storage.log.segment_store.SegmentStore._make_with: sync_dir": (15, 31),
     "storage.log.unflushed.bring_to_disk: sync": (28, 29),
     "storage.log.lost_tail.pass_over_lost_tail: sync": (18, 28),
     "gateway.sinks.staging.Staging.write: replace.sync": (2,),
@@ -56,6 +56,9 @@ NOT_CAUGHT = {
     "storage.log.positions.note_confirming: replace.sync_dir": _OF_WHO_CONFIRMS,
     "storage.log.positions.forget_given: sync_dir": "what is back after a power cut has the next start pass over far"
     " more than was told: no promise needs it, but consumers are told of a gap",
+    "storage.log.segment_store.SegmentStore._remove_left: sync_dir": "a segment that could not be begun and is back"
+    " after a power cut is removed by the next start: tests/storage/log/test_taken_back.py. Only a lakemq of before"
+    " would refuse it",
     "storage.mend.truncate._write: replace.sync_dir": "the name of what is kept is brought to disk once more with that"
     " of CUTTING, before anything is cut",
     "gateway.fleet.primary.begin_log: replace.sync": _FIRST_OF_A_FOLLOWER,

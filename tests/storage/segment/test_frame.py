@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakemq.model.columns import STORED
+from lakemq.model.names import DISCARD_TOPIC
 from lakemq.storage.segment import frame
 from lakemq.storage.segment.frame import (
     ALIGNMENT,
@@ -233,6 +234,30 @@ def test_frame_of_another_version_is_named() -> None:
         decode_meta(bytes(data))
     with pytest.raises(NewerVersion, match="encoding 2, this lakemq reads those up to 1"):
         decode_meta(_forge(encoding=2))
+
+
+@pytest.mark.parametrize(
+    ("topic", "queue_id", "is_marked"),
+    [(DISCARD_TOPIC, 0, True), (DISCARD_TOPIC, 1, False), ("no" + DISCARD_TOPIC, 0, False)],
+)
+def test_frame_whose_records_those_before_would_misread_is_refused_by_them(
+    monkeypatch: pytest.MonkeyPatch, topic: str, queue_id: int, is_marked: bool
+) -> None:
+    data = _encode([("t", 0, 0, 2), (topic, queue_id, 5, 1)], bytes(8))
+    assert (data[75] == 0x80) is is_marked
+    assert decode_meta(data).columns == 5
+    monkeypatch.setattr(frame, "_MISREAD", 0)  # a lakemq of before
+    if is_marked:
+        with pytest.raises(NewerVersion, match="columns 0x80000005, of which this lakemq doesn't know all"):
+            decode_meta(data)
+    else:
+        assert decode_meta(data).columns == 5
+
+
+def test_hole_in_place_of_such_records_says_nothing_to_misread() -> None:
+    runs = [(5, 1, encode_queue(DISCARD_TOPIC, 0))]
+    data = whole_frame(LOG, KIND_HOLE, 17, 0, 1, 0, runs, b"", b"")
+    assert data[72:76] == bytes(4)
 
 
 def test_frame_that_could_not_be_read_again_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:

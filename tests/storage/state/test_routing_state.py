@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from lakemq.model.names import DECISION_TOPIC, DISCARD_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, SCHEDULE_TOPIC
+from lakemq.model.names import (
+    DECISION_TOPIC,
+    DISCARD_TOPIC,
+    ERASURE_TOPIC,
+    HALF_TOPIC,
+    NACK_TOPIC,
+    OP_TOPIC,
+    SCHEDULE_TOPIC,
+)
 from lakemq.storage.segment.content import Rows
 from lakemq.storage.segment.frame import KIND_MESSAGES, LogEpoch, Meta, Run
 from lakemq.storage.segment.rows import Row, make_row
 from lakemq.storage.state import routing_state
 from lakemq.storage.state.decision_record import Decision, pack_decisions, unpack_decisions
 from lakemq.storage.state.discard_record import to_body
+from lakemq.storage.state.erasure_record import pack_erasure
 from lakemq.storage.state.log_state import LogState
 from lakemq.storage.state.routing_state import RoutingState
 from lakemq.storage.state.timer_counts import BUCKET_MS
@@ -145,6 +154,17 @@ def test_a_log_in_which_letters_are_discarded_needs_a_lakemq_that_knows_it() -> 
     older = LogState()
     older.restore({**dumped, "routing": before})
     assert (list(older.routing.discarded), older.routing.discarded_floor) == ([], 0)
+
+
+def test_an_erasure_takes_dead_letters_with_it_and_nothing_else() -> None:
+    frames = Frames()
+    dead = frames.apply(*[("%DLQ%g", make_row(body=b""))] * 4)
+    frames.apply(discard(dead))
+    frames.apply(nack(0))
+    frames.apply((ERASURE_TOPIC, make_row(body=pack_erasure([(dead, dead + 2), (dead + 5, dead + 9)]))))
+    assert (list(frames.state.dead), list(frames.state.discarded)) == ([dead + 2, dead + 3], [])
+    assert frames.state.dead_of.count("g", frames.state.dead) == 2
+    assert len(frames.state.nacks) == 1
 
 
 def test_a_group_takes_its_discarded_letters_with_it() -> None:
