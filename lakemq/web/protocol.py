@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from urllib.parse import unquote
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -17,7 +16,8 @@ from lakemq.web.guard import Guard
 from lakemq.web.known_head import KnownHead, known_head
 from lakemq.web.problems import Answer, make_problem, to_bytes
 from lakemq.web.quick_cycle import Quick, QuickCycle, Repeated, Wanted
-from lakemq.web.seat import SEAT, Seat
+from lakemq.web.scope import make_scope
+from lakemq.web.seat import Seat
 from lakemq.web.turns import Flow, Unread
 from lakemq.web.watch import Phase
 
@@ -234,6 +234,23 @@ class Connection(HttpToolsProtocol):
         self.expect_100_continue = False
         self.headers = []
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        if self._phase is _BODY:
+            self._pass_over_trailer(name)
+            return
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
+
+    def _pass_over_trailer(self, name: bytes) -> None:
+        """It comes when what headers decide has been decided, and a proxy may have looked at those alone. But the
+        parser may take it to be the last of the connection."""
+        if name == b"connection":
+            if self._held is not None:
+                self._go_the_long_way()
+            self.cycle.keep_alive = False
+
     def on_headers_complete(self) -> None:
         is_too_long = self._bytes_since_body > HEAD_BYTES_MAX
         self._bytes_since_body = self._body_bytes = 0
@@ -259,26 +276,8 @@ class Connection(HttpToolsProtocol):
             self._begin_asgi()
 
     def _begin_asgi(self) -> None:
-        """Give the request to the application. Only now is there a scope: making one takes as long as half of
-        what a quick request needs."""
-        parsed = httptools.parse_url(self.url)
-        path = parsed.path.decode("ascii")
-        scope: Scope = {
-            "type": "http",
-            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
-            "http_version": self.parser.get_http_version(),
-            "server": self.server,
-            "client": self.client,
-            "scheme": self.scheme,
-            "method": self.parser.get_method().decode("ascii"),
-            "root_path": self.root_path,
-            "path": self.root_path + (unquote(path) if "%" in path else path),
-            "raw_path": self.root_path.encode() + parsed.path,
-            "query_string": parsed.query or b"",
-            "headers": self.headers,
-            "state": self.app_state.copy(),
-            SEAT: self.seat,
-        }
+        """Give the request to the application. Only now is there a scope."""
+        scope = make_scope(self)  # pyright: ignore[reportArgumentType]  uvicorn's own types
         self._begin(scope, scope["http_version"] != "1.0" and self.parser.should_keep_alive())
 
     def _begin(self, scope: Scope, keep_alive: bool) -> None:

@@ -105,6 +105,53 @@ def test_chunks_make_one_body(gateway: GatewayProcess, http: httpx.Client, topic
     assert bodies(http, topic) == ["hello" + "!" * 200_000]
 
 
+def administrators_token(gateway: GatewayProcess) -> bytes:
+    refused = httpx.get(gateway.url + "/v1/users", trust_env=False, timeout=WAIT_S)
+    return Path(refused.json()["token_file"]).read_bytes().strip()
+
+
+@pytest.mark.parametrize("in_one_piece", [True, False])
+def test_what_comes_behind_a_body_is_no_header(
+    gateway: GatewayProcess, http: httpx.Client, topic: str, in_one_piece: bool
+) -> None:
+    """Trailers were headers of the request when they came in one piece with it: a token too, which a proxy in front
+    had not seen."""
+    token = b"Authorization: Bearer " + administrators_token(gateway)
+    trailers = b"Lakemq-Tag: late\r\nExpect: 100-continue\r\n" + token
+    users = b"GET /v1/users HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    requests = chunked(topic, b"hello", end=b"0\r\n"), users + b"0\r\n"
+    with Connection(gateway) as connection:
+        for request, status in zip(requests, (200, 401), strict=True):
+            if in_one_piece:
+                connection.send(request + trailers + b"\r\n\r\n")
+            else:
+                connection.send(request)
+                connection.send(trailers + b"\r\n\r\n")
+            assert getattr(connection.answer(), "status", None) == status
+    (stored,) = pull_all(http, topic)
+    assert (stored["body"], stored.get("tag")) == ("hello", None)
+
+
+@pytest.mark.parametrize("in_one_piece", [True, False])
+def test_a_connection_that_a_trailer_closes_is_said_to_be_closed(
+    gateway: GatewayProcess, topic: str, in_one_piece: bool
+) -> None:
+    """The parser takes nothing more then: the next request was answered that it is none."""
+    request = chunked(topic, b"hello", b"!" * 5_000, end=b"0\r\nConnection: close\r\n\r\n")
+    with Connection(gateway) as connection:
+        if in_one_piece:
+            connection.send(request)
+        else:
+            head, end, body = request.partition(b"\r\n\r\n")
+            connection.send(head + b"\r\nExpect: 100-continue" + end)
+            assert getattr(connection.answer(), "status", None) == 100
+            connection.send(body)
+        answer = connection.answer()
+        assert answer is not None
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+        assert connection.answer() is None
+
+
 def test_a_body_that_comes_byte_by_byte_is_stored(gateway: GatewayProcess, http: httpx.Client, topic: str) -> None:
     with Connection(gateway) as connection:
         connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
