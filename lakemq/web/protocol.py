@@ -14,6 +14,7 @@ from lakemq.web.cycle import Cycle
 from lakemq.web.gone import put_gone
 from lakemq.web.guard import Guard
 from lakemq.web.known_head import KnownHead, known_head
+from lakemq.web.other_protocols import NO_TUNNEL, Deaf, head_without_upgrade
 from lakemq.web.problems import Answer, make_problem, to_bytes
 from lakemq.web.quick_cycle import Quick, QuickCycle, Repeated, Wanted
 from lakemq.web.scope import make_scope
@@ -212,21 +213,18 @@ class Connection(HttpToolsProtocol):
             try:
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
+                if not self._upgrading:
+                    self.parser = Deaf()  # pyright: ignore[reportAttributeAccessIssue]
+                    return
                 # The parser would take nothing any more, and it has passed over the request's body.
-                head = self._head_without_upgrade() if self._upgrading else b""
+                parser = self.parser
+                head = head_without_upgrade(parser.get_method(), self.url, parser.get_http_version(), self.headers)
                 self._came = None
                 data = head + data[upgrade.args[0] :]
                 self._upgrading = False
                 self.parser = httptools.HttpRequestParser(self)
             else:
                 return
-
-    def _head_without_upgrade(self) -> bytes:
-        """The request as it would be without its wish for another protocol: none is spoken here."""
-        version = self.parser.get_http_version().encode()
-        lines = [self.parser.get_method() + b" " + self.url + b" HTTP/" + version]
-        lines += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
-        return b"\r\n".join([*lines, b"", b""])
 
     def on_message_begin(self) -> None:
         self._whole = False
@@ -257,7 +255,10 @@ class Connection(HttpToolsProtocol):
         self._number += 1
         self._phase = _BODY
         parser = self.parser
-        if parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
+        if parser.should_upgrade():
+            if parser.get_method() == b"CONNECT":
+                self._refuse_one(NO_TUNNEL)
+                return
             # What is remembered of a request is its cycle's, and this one has none before it is parsed once more.
             self._upgrading, self._came = True, None
             return

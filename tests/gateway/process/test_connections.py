@@ -198,6 +198,32 @@ def test_a_request_that_asks_for_http_2_is_served_with_its_body(
     assert bodies(http, topic) == ["one", "two", "three", "four"]
 
 
+@pytest.mark.parametrize("framing", ["length", "chunks", "none"])
+@pytest.mark.parametrize("host", [b"localhost", b"evil.example"])
+def test_the_body_of_a_connect_is_no_request(
+    gateway: GatewayProcess, http: httpx.Client, topic: str, framing: str, host: bytes
+) -> None:
+    """The parser has no body of a CONNECT; a proxy in front may have one, and it was served as the next request."""
+    put_topic(http, topic)
+    body = post(topic, b"smuggled")
+    said = {
+        "length": (b"Content-Length: %d\r\n" % len(body), body),
+        "chunks": (b"Transfer-Encoding: chunked\r\n", b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)),
+        "none": (b"", body),
+    }
+    header, sent = said[framing]
+    with Connection(gateway) as connection:
+        connection.send(post(topic, b"before"))
+        assert getattr(connection.answer(), "status", None) == 200
+        with contextlib.suppress(ConnectionError):
+            connection.send(b"CONNECT /x HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (host, header) + sent)
+            connection.send(body)
+        answer = connection.answer()
+        assert answer is None or (answer.status, answer.headers["connection"]) == (405, "close")
+        assert connection.answer() is None
+    assert bodies(http, topic) == ["before"]
+
+
 def test_the_client_that_expects_a_100_gets_it_before_it_sends(
     gateway: GatewayProcess, http: httpx.Client, topic: str
 ) -> None:
