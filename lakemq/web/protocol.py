@@ -9,12 +9,14 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from lakemq.web.asgi import Scope, refuse
+from lakemq.web.bounds import HEAD_BYTES_MAX, NEARLY_ALL, PARSED_BYTES, PIECE_BYTES, TOO_LONG, TOO_MANY_BYTES
 from lakemq.web.connection_rules import ConnectionRules
 from lakemq.web.cycle import Cycle
 from lakemq.web.gone import put_gone
 from lakemq.web.guard import Guard
 from lakemq.web.known_head import KnownHead, known_head
 from lakemq.web.other_protocols import NO_TUNNEL, Deaf, head_without_upgrade
+from lakemq.web.places import TOLD_S, Place
 from lakemq.web.problems import Answer, make_problem, to_bytes
 from lakemq.web.quick_cycle import Quick, QuickCycle, Repeated, Wanted
 from lakemq.web.scope import make_scope
@@ -23,19 +25,6 @@ from lakemq.web.turns import Flow, Unread
 from lakemq.web.watch import Phase
 
 _IDLE, _HEAD, _BODY, _SERVED = Phase  # a member of an enum is looked up slowly, and each request needs three
-HEAD_BYTES_MAX = 64 * 1024
-"""Of a request line and its headers, of a chunk's extensions, of trailers: what is no body."""
-PIECE_BYTES = 2 * 1024
-"""So much that comes at once is parsed as it is. More is parsed request by request, since it may be many."""
-_NEARLY_ALL = HEAD_BYTES_MAX - PIECE_BYTES
-PARSED_BYTES = 4 * 1024
-"""About what a request takes that was parsed and waits for its turn."""
-_TOO_MANY_BYTES = "the bodies on their way, or this client's of them (client_share in the settings), are too many bytes"
-_TOO_LONG = f"the request's line and headers have more than {HEAD_BYTES_MAX} bytes"
-
-
-def _too_many(whose: str) -> Answer:
-    return make_problem("busy", f"{whose} as many connections as it may", [(b"connection", b"close")])
 
 
 class Connection(HttpToolsProtocol):
@@ -50,6 +39,8 @@ class Connection(HttpToolsProtocol):
         self.seat = Seat()
         self._bytes_since_body = 0
         self._begun = self._upgrading = self._whole = self._refused = self._uploading = False
+        self._place = Place.NONE
+        self._told_until: asyncio.TimerHandle | None = None
         self._running: Any = None
         self._held: list[bytes] | None = None
         self._came: bytes | None = None
@@ -72,19 +63,25 @@ class Connection(HttpToolsProtocol):
         rules = self.rules
         self.client_address = self._peer = peer = self.client[0] if self.client else None
         self._is_proxy = rules.proxies is not None and peer is not None and peer in rules.proxies
-        rules.of_client[peer] = count = rules.of_client.get(peer, 0) + 1
-        if len(self.connections) > rules.connections_max:
-            self._refuse_all(_too_many("the server has"))
-        elif count > rules.connections_per_client_max:
-            self._refuse_all(_too_many("this client has"))
+        refusal = rules.places.refusal(peer)
+        self._place = rules.places.take(peer, refused=refusal is not None)
+        if refusal is not None:
+            self._refuse_all(refusal)
 
-    def _refuse_all(self, answer: Answer) -> None:
+    def _refuse_all(self, detail: str) -> None:
+        """Refuse what will be asked, soon, or the connection where too many wait for that."""
         self._refused = True
-        self.app = refuse(answer)  # pyright: ignore[reportAttributeAccessIssue]
+        if self._place is Place.NONE:
+            self.rules.counters.problem("busy")
+            self.transport.abort()
+            return
+        problem = make_problem("busy", detail, [(b"connection", b"close")])
+        self.app = refuse(problem)  # pyright: ignore[reportAttributeAccessIssue]
+        self._told_until = self.loop.call_later(TOLD_S, self.cut)
 
     def data_received(self, data: bytes) -> None:
         self.received_bytes += len(data)
-        if len(data) > PIECE_BYTES or self._unread or self._bytes_since_body > _NEARLY_ALL:
+        if len(data) > PIECE_BYTES or self._unread or self._bytes_since_body > NEARLY_ALL:
             self._unread.add(data)
             self._read_on()
             return
@@ -206,7 +203,7 @@ class Connection(HttpToolsProtocol):
             self.send_400_response("this is no HTTP/1.1 request")
             return
         if self._bytes_since_body > HEAD_BYTES_MAX and not self.transport.is_closing():
-            self.send_400_response(_TOO_LONG)
+            self.send_400_response(TOO_LONG)
 
     def _feed(self, data: bytes | memoryview) -> None:
         while data:  # an empty feed would mean the end of the stream
@@ -270,7 +267,7 @@ class Connection(HttpToolsProtocol):
         if problem is not None:
             self._refuse_one(problem)
         elif is_too_long:
-            self._refuse_one(make_problem("invalid_request", _TOO_LONG, [(b"connection", b"close")]))
+            self._refuse_one(make_problem("invalid_request", TOO_LONG, [(b"connection", b"close")]))
         elif self.quick is not None and method == b"POST" and version == "1.1" and self._may_be_quick():
             self._held = []
         else:
@@ -368,7 +365,7 @@ class Connection(HttpToolsProtocol):
         if self.rules.uploads.add(self, len(body)):
             super().on_body(body)
         else:
-            self._give_up("busy", _TOO_MANY_BYTES)
+            self._give_up("busy", TOO_MANY_BYTES)
 
     def on_response_complete(self) -> None:
         """Go on with what has come meanwhile. How long a connection may be idle is the watch's matter."""
@@ -406,9 +403,9 @@ class Connection(HttpToolsProtocol):
         rules.ahead.set(self, 0)
         rules.turns.remove(self)
         self._unread = Unread()
-        rules.of_client[peer] -= 1
-        if not rules.of_client[peer]:
-            del rules.of_client[peer]
+        rules.places.leave(peer, self._place)
+        if self._told_until is not None:
+            self._told_until.cancel()
         self._leave()
 
     # As it is watched ------------------------------------------------------------------------

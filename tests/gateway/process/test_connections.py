@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from lakemq.testing import GatewayProcess, start_gateway
-from lakemq.web.protocol import HEAD_BYTES_MAX
+from lakemq.web.bounds import HEAD_BYTES_MAX
 from tests.gateway.http_client import (
     JSON,
     WAIT_S,
@@ -312,6 +312,34 @@ def test_no_more_connections_than_the_setting_says(tmp_path: Path) -> None:
             one.send(health)
             assert getattr(one.answer(), "status", None) == 200
         assert http.get("/healthz").status_code == 200
+
+
+def test_connections_that_are_refused_take_nobodys_room(tmp_path: Path) -> None:
+    """They counted as those that are served, and were kept as long: one client, whose share was taken, kept out all."""
+    health = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    settings = {"gateway__connections_max": 12, "gateway__connections_per_client_max": 6}
+    with start_gateway(tmp_path, **settings) as gateway, contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(Connection(gateway, "127.0.0.2")) for _ in range(40)]
+        with Connection(gateway, "127.0.0.3") as other:
+            other.send(health)
+            assert getattr(other.answer(), "status", None) == 200
+        closed: set[int] = set()
+        while len(closed) < 34:  # soon, though they have asked nothing
+            readable, _, _ = select.select([each.socket for each in silent if id(each) not in closed], [], [], WAIT_S)
+            assert readable
+            closed |= {id(each) for each in silent if each.socket in readable and each.answer() is None}
+        for each in silent:
+            if id(each) not in closed:
+                each.send(health)
+                assert getattr(each.answer(), "status", None) == 200
+        with Connection(gateway, "127.0.0.2") as refused:
+            refused.send(health)
+            answer = refused.answer()
+            assert answer is not None
+            assert (answer.status, answer.headers["connection"]) == (503, "close")
+        with Connection(gateway, "127.0.0.3") as other:
+            other.send(health)
+            assert getattr(other.answer(), "status", None) == 200
 
 
 def test_bodies_that_are_being_read_count_against_the_bound_of_all(tmp_path: Path) -> None:
