@@ -9,5 +9,7 @@ PIECE_BYTES = 2 * 1024
 NEARLY_ALL = HEAD_BYTES_MAX - PIECE_BYTES
 PARSED_BYTES = 4 * 1024
 """About what a request takes that was parsed and waits for its turn."""
+AHEAD_BYTES_MAX = 64 * 1024
+"""When more has come than this ahead of its turn, nothing more is read."""
 TOO_MANY_BYTES = "the bodies on their way, or this client's of them (client_share in the settings), are too many bytes"
 TOO_LONG = f"the request's line and headers have more than {HEAD_BYTES_MAX} bytes"

@@ -9,7 +9,15 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from lakemq.web.asgi import Scope, refuse
-from lakemq.web.bounds import HEAD_BYTES_MAX, NEARLY_ALL, PARSED_BYTES, PIECE_BYTES, TOO_LONG, TOO_MANY_BYTES
+from lakemq.web.bounds import (
+    AHEAD_BYTES_MAX,
+    HEAD_BYTES_MAX,
+    NEARLY_ALL,
+    PARSED_BYTES,
+    PIECE_BYTES,
+    TOO_LONG,
+    TOO_MANY_BYTES,
+)
 from lakemq.web.connection_rules import ConnectionRules
 from lakemq.web.cycle import Cycle
 from lakemq.web.gone import put_gone
@@ -176,13 +184,15 @@ class Connection(HttpToolsProtocol):
         return PIECE_BYTES
 
     def _wait_for_turn(self) -> None:
-        """Read no more while there are requests that wait for others' answers."""
+        """Read no more while much waits for others' answers. Some is read: only so is it seen that the client goes."""
         if self.transport.is_closing():
             return
         size = len(self._unread) + len(self.pipeline) * PARSED_BYTES
-        self._flow.full = size > 0
-        if size:
+        was_full, self._flow.full = self._flow.full, size > AHEAD_BYTES_MAX
+        if self._flow.full:
             self.flow.pause_reading()
+        elif was_full:
+            self.flow.resume_reading()
         self.rules.ahead.set(self, size)
 
     def go_on(self) -> None:
@@ -295,7 +305,6 @@ class Connection(HttpToolsProtocol):
         if not before or before.response_complete:
             self._start_asgi_task(cycle, self.app)
         else:
-            self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))  # pyright: ignore[reportArgumentType]  uvicorn's own types
 
     def _refuse_one(self, problem: Answer) -> None:
@@ -419,7 +428,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def held_up(self) -> bool:
-        return self.flow.read_paused
+        return self.flow.read_paused or bool(self.pipeline) or bool(self._unread)
 
     def unsent(self) -> int:
         return self.transport.get_write_buffer_size() if self.flow.write_paused else 0

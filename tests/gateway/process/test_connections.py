@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import select
 import socket
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.gateway.http_client import (
     pull,
     pull_all,
     put_topic,
+    waiting,
 )
 from tests.gateway.routing.asking import wait_until
 
@@ -403,6 +405,23 @@ def test_a_poll_whose_client_has_gone_does_no_harm(gateway: GatewayProcess, http
             connection.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     assert http.post(f"/v1/topics/{topic}/messages", content=b"hello").status_code == 200
     assert [message["body"] for message in pull(http, topic)["messages"]] == ["hello"]
+
+
+def test_a_poll_whose_client_has_gone_ends_though_requests_wait_behind_it(tmp_path: Path) -> None:
+    """Nothing was read while one waited, not even the end: the next message was given to who had gone."""
+    poll = json.dumps({"topic": "t", "max": 32, "invisible_ms": 60_000, "wait_ms": 600_000}).encode()
+    head = b"POST /v1/groups/g/receive HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with start_gateway(tmp_path, gateway__wait_ms_max=600_000) as gateway, connect(gateway) as http:
+        put_topic(http, "t")
+        for behind in (1, 10):
+            with Connection(gateway) as connection:
+                connection.send(head + b"Content-Length: %d\r\n\r\n" % len(poll) + poll)
+                wait_until(lambda: waiting(http) == 1)
+                for _ in range(behind):
+                    connection.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                connection.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nx: " + b"a" * 20_000)
+                assert http.get("/healthz").status_code == 200  # it has read on meanwhile
+            wait_until(lambda: waiting(http) == 0)
 
 
 @pytest.mark.parametrize("host", [b"[", b"a]b", b"\xff", b"a/b?c#d", b""])
