@@ -85,6 +85,27 @@ def test_a_broken_chunked_body_stores_nothing(gateway: GatewayProcess, http: htt
     assert bodies(http, topic) == []
 
 
+def test_what_reads_no_body_is_not_done_when_that_is_broken(
+    gateway: GatewayProcess, http: httpx.Client, topic: str
+) -> None:
+    """It was answered 400, and the topic was gone."""
+    put_topic(http, topic)
+    head = b"DELETE /v1/topics/%b HTTP/1.1\r\nHost: localhost\r\n" % topic.encode()
+    token = b"Authorization: Bearer " + administrators_token(gateway) + b"\r\n"
+    for framing in (b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n", b"Transfer-Encoding: chunked\r\n\r\n1\r\nxyz\r\n"):
+        with Connection(gateway) as connection:
+            connection.send(head + token + framing)
+            assert getattr(connection.answer(), "status", None) == 400
+            assert connection.answer() is None
+        assert http.get(f"/v1/topics/{topic}").status_code == 200
+    for framing in (b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"Content-Length: 2\r\n\r\n{}"):
+        put_topic(http, topic)
+        with Connection(gateway) as connection:
+            connection.send(head + token + framing)
+            assert getattr(connection.answer(), "status", None) in (200, 204)
+        assert http.get(f"/v1/topics/{topic}").status_code == 404
+
+
 def test_a_body_that_ends_early_stores_nothing(gateway: GatewayProcess, http: httpx.Client, topic: str) -> None:
     put_topic(http, topic)
     with Connection(gateway) as connection:
