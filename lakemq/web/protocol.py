@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -221,7 +221,7 @@ class Connection(HttpToolsProtocol):
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
                 if not self._upgrading:
-                    self.parser = Deaf()  # pyright: ignore[reportAttributeAccessIssue]
+                    self.parser = cast("Any", Deaf())
                     return
                 # The parser would take nothing any more, and it has passed over the request's body.
                 parser = self.parser

@@ -62,7 +62,7 @@ def test_an_administrator_who_goes_on_asking_is_told_each_hour(tmp_path: Path) -
     """It was told once, as whose token was looked up isn't looked up again."""
     clock, data = tmp_path / "clock", tmp_path / "data"
     clock.write_text(f"{0:20}")
-    settings = {"auth__required": "true", "storage__clock_confirm_ms": 0}
+    settings = {"auth__required": "true", "routing__clock_confirm_ms": 0, "storage__clock_confirm_ms": 0}
     with start_gateway(data, clock, **settings) as gateway, ask_as(gateway, token_of(data)) as admin:
         for hours in (1, 2, 3):
             wait_until(lambda hours=hours: [tag for tag, _ in records(admin)].count("login") == hours)
