@@ -7,6 +7,7 @@ import time
 from lakemq.model.forwarded import Proxies
 from lakemq.settings import Listener
 from lakemq.web.counters import WebCounters
+from lakemq.web.places import Places
 from lakemq.web.problems import Headers
 from lakemq.web.turns import Ahead, Turns
 from lakemq.web.watch import Unsent, Uploads
@@ -20,11 +21,9 @@ class ConnectionRules:
 
     def __init__(self, limits: Listener, counters: WebCounters) -> None:
         self.counters = counters
-        self.connections_max = limits.connections_max
-        self.connections_per_client_max = limits.connections_per_client_max
+        self.places = places = Places(limits.connections_max, limits.connections_per_client_max)
+        counters.connections = lambda: places.connections
         self.proxies = Proxies(limits.trusted_proxies) if limits.trusted_proxies else None
-        self.of_client: dict[str | None, int] = {}
-        counters.connections = lambda: sum(self.of_client.values())
         self.unsent = unsent = Unsent(limits.answer_bytes_max)
         counters.unsent_bytes = lambda: unsent.bytes
         self.turns = Turns(time.monotonic)

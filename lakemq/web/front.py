@@ -12,7 +12,7 @@ from typing import Protocol
 
 from lakemq.contract.grammar import Found, Grammar
 from lakemq.contract.route import Route
-from lakemq.web.asgi import App, Disconnected, Receive, Scope, Send, bounded, send_answer
+from lakemq.web.asgi import App, Disconnected, Receive, Scope, Send, bounded, read_body, send_answer
 from lakemq.web.durations import ROUTE, Durations
 from lakemq.web.held_answer import ERRORS, HeldAnswer, Until
 from lakemq.web.meter import METER, metered
@@ -119,12 +119,14 @@ class Front:
             self._access.admit(found, scope)
             if METER in scope:
                 receive, send = metered(scope, receive, send)
-            check_head(found.route, scope["headers"])
+            has_unread = check_head(found.route, scope["headers"])
             query = read_query(found.route, scope["query_string"])
             if (admitted := self._access.admit_query(found.route, query, scope)) is not None:
                 await admitted
             if (check := self._checks.get(found.route)) is not None:
                 check()
+            if has_unread:  # what turns out to be no whole request is answered so, and must not have been carried out
+                await read_body(receive, self._bytes_max)
             if (until := self._until.get(found.route)) is not None:
                 send = HeldAnswer(send, until, _fields(found, query), self._count, scope=scope).send
             if handler is not None:

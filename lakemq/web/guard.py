@@ -1,4 +1,4 @@
-"""Who a request says it is for, and which page it comes from: looked at where a connection is read.
+"""Who a request says it is for, which page it comes from, and how its body comes: looked at where a connection is read.
 
 A browser sends what any page tells it to, to whatever listens on its machine. A page of another site
 is told by `Origin`, or by `Sec-Fetch-Site` where that is missing; one that has made its own name point
@@ -15,7 +15,7 @@ import httptools
 from lakemq.settings import Listener
 from lakemq.web.problems import Answer, Headers, make_problem
 
-_LOOKED_AT = frozenset({b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode"})
+_LOOKED_AT = frozenset({b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"transfer-encoding"})
 _OWN_SITE = (b"same-origin", b"none")
 _SHOWN_MAX = 100
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -59,7 +59,7 @@ class Guard:
             return self._wrong_host(host)
         if url[:1] != b"/" and (problem := self._whole_url(url, address)):
             return problem
-        return self._foreign(method, host, seen) if seen else None
+        return _other_coding(seen) or self._foreign(method, host, seen) if seen else None
 
     def _is_ours(self, host: bytes, address: tuple[str, int | None] | None) -> bool:
         host = host.strip().lower()
@@ -101,6 +101,14 @@ class Guard:
         shown, section = origin[:_SHOWN_MAX].decode("latin-1"), self._section
         detail = f"pages of {shown!r} may not use this {section}; {section}.origins lists the sites that may"
         return make_problem("wrong_origin", detail)
+
+
+def _other_coding(seen: dict[bytes, bytes]) -> Answer | None:
+    """The parser takes any codings of which chunks are the last, and leaves the others as they are in the body."""
+    if seen.get(b"transfer-encoding", b"chunked").strip().lower() == b"chunked":
+        return None
+    detail = "a body comes as it is or in chunks; no other Transfer-Encoding is taken"
+    return make_problem("invalid_request", detail, [(b"connection", b"close")])
 
 
 def _bracketed(host: str) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 PROTOCOL = (
     *("_start_asgi_task", "data_received", "send_400_response", "server", "server_state", "loop", "app", "client"),
-    *("connection_made", "connection_lost", "connections", "transport", "flow", "pause_writing", "resume_writing"),
+    *("connection_made", "connection_lost", "transport", "flow", "pause_writing", "resume_writing"),
     *("parser", "on_message_begin", "on_headers_complete", "on_body", "on_message_complete", "on_response_complete"),
     *("url", "headers", "expect_100_continue", "cycle", "pipeline", "scheme", "root_path", "asgi_version", "app_state"),
-    "logger",
+    *("logger", "on_header"),
 )
 """Of its connection."""
 

@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
-from urllib.parse import unquote
+from typing import Any, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from lakemq.web.asgi import Scope, refuse
+from lakemq.web.bounds import (
+    AHEAD_BYTES_MAX,
+    HEAD_BYTES_MAX,
+    NEARLY_ALL,
+    PARSED_BYTES,
+    PIECE_BYTES,
+    TOO_LONG,
+    TOO_MANY_BYTES,
+)
 from lakemq.web.connection_rules import ConnectionRules
 from lakemq.web.cycle import Cycle
 from lakemq.web.gone import put_gone
 from lakemq.web.guard import Guard
 from lakemq.web.known_head import KnownHead, known_head
+from lakemq.web.other_protocols import NO_TUNNEL, Deaf, head_without_upgrade
+from lakemq.web.places import TOLD_S, Place
 from lakemq.web.problems import Answer, make_problem, to_bytes
 from lakemq.web.quick_cycle import Quick, QuickCycle, Repeated, Wanted
-from lakemq.web.seat import SEAT, Seat
+from lakemq.web.scope import make_scope
+from lakemq.web.seat import Seat
 from lakemq.web.turns import Flow, Unread
 from lakemq.web.watch import Phase
 
 _IDLE, _HEAD, _BODY, _SERVED = Phase  # a member of an enum is looked up slowly, and each request needs three
-HEAD_BYTES_MAX = 64 * 1024
-"""Of a request line and its headers, of a chunk's extensions, of trailers: what is no body."""
-PIECE_BYTES = 2 * 1024
-"""So much that comes at once is parsed as it is. More is parsed request by request, since it may be many."""
-_NEARLY_ALL = HEAD_BYTES_MAX - PIECE_BYTES
-PARSED_BYTES = 4 * 1024
-"""About what a request takes that was parsed and waits for its turn."""
-_TOO_MANY_BYTES = "the bodies on their way, or this client's of them (client_share in the settings), are too many bytes"
-_TOO_LONG = f"the request's line and headers have more than {HEAD_BYTES_MAX} bytes"
-
-
-def _too_many(whose: str) -> Answer:
-    return make_problem("busy", f"{whose} as many connections as it may", [(b"connection", b"close")])
 
 
 class Connection(HttpToolsProtocol):
@@ -49,6 +47,8 @@ class Connection(HttpToolsProtocol):
         self.seat = Seat()
         self._bytes_since_body = 0
         self._begun = self._upgrading = self._whole = self._refused = self._uploading = False
+        self._place = Place.NONE
+        self._told_until: asyncio.TimerHandle | None = None
         self._running: Any = None
         self._held: list[bytes] | None = None
         self._came: bytes | None = None
@@ -71,19 +71,25 @@ class Connection(HttpToolsProtocol):
         rules = self.rules
         self.client_address = self._peer = peer = self.client[0] if self.client else None
         self._is_proxy = rules.proxies is not None and peer is not None and peer in rules.proxies
-        rules.of_client[peer] = count = rules.of_client.get(peer, 0) + 1
-        if len(self.connections) > rules.connections_max:
-            self._refuse_all(_too_many("the server has"))
-        elif count > rules.connections_per_client_max:
-            self._refuse_all(_too_many("this client has"))
+        refusal = rules.places.refusal(peer)
+        self._place = rules.places.take(peer, refused=refusal is not None)
+        if refusal is not None:
+            self._refuse_all(refusal)
 
-    def _refuse_all(self, answer: Answer) -> None:
+    def _refuse_all(self, detail: str) -> None:
+        """Refuse what will be asked, soon, or the connection where too many wait for that."""
         self._refused = True
-        self.app = refuse(answer)  # pyright: ignore[reportAttributeAccessIssue]
+        if self._place is Place.NONE:
+            self.rules.counters.problem("busy")
+            self.transport.abort()
+            return
+        problem = make_problem("busy", detail, [(b"connection", b"close")])
+        self.app = refuse(problem)  # pyright: ignore[reportAttributeAccessIssue]
+        self._told_until = self.loop.call_later(TOLD_S, self.cut)
 
     def data_received(self, data: bytes) -> None:
         self.received_bytes += len(data)
-        if len(data) > PIECE_BYTES or self._unread or self._bytes_since_body > _NEARLY_ALL:
+        if len(data) > PIECE_BYTES or self._unread or self._bytes_since_body > NEARLY_ALL:
             self._unread.add(data)
             self._read_on()
             return
@@ -178,13 +184,15 @@ class Connection(HttpToolsProtocol):
         return PIECE_BYTES
 
     def _wait_for_turn(self) -> None:
-        """Read no more while there are requests that wait for others' answers."""
+        """Read no more while much waits for others' answers. Some is read: only so is it seen that the client goes."""
         if self.transport.is_closing():
             return
         size = len(self._unread) + len(self.pipeline) * PARSED_BYTES
-        self._flow.full = size > 0
-        if size:
+        was_full, self._flow.full = self._flow.full, size > AHEAD_BYTES_MAX
+        if self._flow.full:
             self.flow.pause_reading()
+        elif was_full:
+            self.flow.resume_reading()
         self.rules.ahead.set(self, size)
 
     def go_on(self) -> None:
@@ -205,15 +213,19 @@ class Connection(HttpToolsProtocol):
             self.send_400_response("this is no HTTP/1.1 request")
             return
         if self._bytes_since_body > HEAD_BYTES_MAX and not self.transport.is_closing():
-            self.send_400_response(_TOO_LONG)
+            self.send_400_response(TOO_LONG)
 
     def _feed(self, data: bytes | memoryview) -> None:
         while data:  # an empty feed would mean the end of the stream
             try:
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
+                if not self._upgrading:
+                    self.parser = cast("Any", Deaf())
+                    return
                 # The parser would take nothing any more, and it has passed over the request's body.
-                head = self._head_without_upgrade() if self._upgrading else b""
+                parser = self.parser
+                head = head_without_upgrade(parser.get_method(), self.url, parser.get_http_version(), self.headers)
                 self._came = None
                 data = head + data[upgrade.args[0] :]
                 self._upgrading = False
@@ -221,18 +233,28 @@ class Connection(HttpToolsProtocol):
             else:
                 return
 
-    def _head_without_upgrade(self) -> bytes:
-        """The request as it would be without its wish for another protocol: none is spoken here."""
-        version = self.parser.get_http_version().encode()
-        lines = [self.parser.get_method() + b" " + self.url + b" HTTP/" + version]
-        lines += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
-        return b"\r\n".join([*lines, b"", b""])
-
     def on_message_begin(self) -> None:
         self._whole = False
         self.url = b""
         self.expect_100_continue = False
         self.headers = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        if self._phase is _BODY:
+            self._pass_over_trailer(name)
+            return
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
+
+    def _pass_over_trailer(self, name: bytes) -> None:
+        """It comes when what headers decide has been decided, and a proxy may have looked at those alone. But the
+        parser may take it to be the last of the connection."""
+        if name == b"connection":
+            if self._held is not None:
+                self._go_the_long_way()
+            self.cycle.keep_alive = False
 
     def on_headers_complete(self) -> None:
         is_too_long = self._bytes_since_body > HEAD_BYTES_MAX
@@ -240,7 +262,10 @@ class Connection(HttpToolsProtocol):
         self._number += 1
         self._phase = _BODY
         parser = self.parser
-        if parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
+        if parser.should_upgrade():
+            if parser.get_method() == b"CONNECT":
+                self._refuse_one(NO_TUNNEL)
+                return
             # What is remembered of a request is its cycle's, and this one has none before it is parsed once more.
             self._upgrading, self._came = True, None
             return
@@ -252,33 +277,15 @@ class Connection(HttpToolsProtocol):
         if problem is not None:
             self._refuse_one(problem)
         elif is_too_long:
-            self._refuse_one(make_problem("invalid_request", _TOO_LONG, [(b"connection", b"close")]))
+            self._refuse_one(make_problem("invalid_request", TOO_LONG, [(b"connection", b"close")]))
         elif self.quick is not None and method == b"POST" and version == "1.1" and self._may_be_quick():
             self._held = []
         else:
             self._begin_asgi()
 
     def _begin_asgi(self) -> None:
-        """Give the request to the application. Only now is there a scope: making one takes as long as half of
-        what a quick request needs."""
-        parsed = httptools.parse_url(self.url)
-        path = parsed.path.decode("ascii")
-        scope: Scope = {
-            "type": "http",
-            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
-            "http_version": self.parser.get_http_version(),
-            "server": self.server,
-            "client": self.client,
-            "scheme": self.scheme,
-            "method": self.parser.get_method().decode("ascii"),
-            "root_path": self.root_path,
-            "path": self.root_path + (unquote(path) if "%" in path else path),
-            "raw_path": self.root_path.encode() + parsed.path,
-            "query_string": parsed.query or b"",
-            "headers": self.headers,
-            "state": self.app_state.copy(),
-            SEAT: self.seat,
-        }
+        """Give the request to the application. Only now is there a scope."""
+        scope = make_scope(self)  # pyright: ignore[reportArgumentType]  uvicorn's own types
         self._begin(scope, scope["http_version"] != "1.0" and self.parser.should_keep_alive())
 
     def _begin(self, scope: Scope, keep_alive: bool) -> None:
@@ -298,7 +305,6 @@ class Connection(HttpToolsProtocol):
         if not before or before.response_complete:
             self._start_asgi_task(cycle, self.app)
         else:
-            self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))  # pyright: ignore[reportArgumentType]  uvicorn's own types
 
     def _refuse_one(self, problem: Answer) -> None:
@@ -368,7 +374,7 @@ class Connection(HttpToolsProtocol):
         if self.rules.uploads.add(self, len(body)):
             super().on_body(body)
         else:
-            self._give_up("busy", _TOO_MANY_BYTES)
+            self._give_up("busy", TOO_MANY_BYTES)
 
     def on_response_complete(self) -> None:
         """Go on with what has come meanwhile. How long a connection may be idle is the watch's matter."""
@@ -406,9 +412,9 @@ class Connection(HttpToolsProtocol):
         rules.ahead.set(self, 0)
         rules.turns.remove(self)
         self._unread = Unread()
-        rules.of_client[peer] -= 1
-        if not rules.of_client[peer]:
-            del rules.of_client[peer]
+        rules.places.leave(peer, self._place)
+        if self._told_until is not None:
+            self._told_until.cancel()
         self._leave()
 
     # As it is watched ------------------------------------------------------------------------
@@ -422,7 +428,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def held_up(self) -> bool:
-        return self.flow.read_paused
+        return self.flow.read_paused or bool(self.pipeline) or bool(self._unread)
 
     def unsent(self) -> int:
         return self.transport.get_write_buffer_size() if self.flow.write_paused else 0

@@ -22,12 +22,13 @@ class HttpRequest(NamedTuple):
     query: dict[str, str]
 
 
-def check_head(route: Route, headers: Headers) -> None:
+def check_head(route: Route, headers: Headers) -> bool:
     """Raise unless these are headers that the route takes: `InvalidRequest`, `UnsupportedMediaType`. Every request
-    passes here; one whose head is, byte for byte, that of the one before on its connection has passed then."""
+    passes here; one whose head is, byte for byte, that of the one before on its connection has passed then. Returns
+    whether there is a body that the route doesn't read."""
     reads = route.reads
     if reads is Reads.MESSAGES:
-        return
+        return False
     content_type, has_body = None, False
     for name, value in headers:  # one pass: each commit of a transaction comes here
         if name == b"content-type":
@@ -40,6 +41,7 @@ def check_head(route: Route, headers: Headers) -> None:
             raise InvalidRequest(f"header {name[:100].decode('latin-1')!r} means nothing here")
     if has_body and reads is Reads.JSON:
         check_json(content_type)
+    return has_body and reads is Reads.NOTHING
 
 
 def read_query(route: Route, query_string: bytes) -> dict[str, str]:

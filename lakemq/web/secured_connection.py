@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from lakemq.web.handshakes import Handshakes
-from lakemq.web.problems import Answer
 from lakemq.web.protocol import Connection
 from lakemq.web.secured import Secured
 from lakemq.web.tls import Tls
@@ -21,9 +20,9 @@ class SecuredConnection(Connection):
 
     secured: Secured
 
-    def _refuse_all(self, answer: Answer) -> None:
+    def _refuse_all(self, detail: str) -> None:
         """Nothing can be said before a handshake, and that takes more of what there isn't."""
-        super()._refuse_all(answer)
+        self._refused = True
         self.rules.counters.problem("busy")
         self.transport.abort()
 

@@ -44,6 +44,14 @@ def test_the_gateways_names_are_taken_without_a_port_and_with_any_that_may_be_fo
     assert ask((b"host", name + port)) == "fine"
 
 
+@pytest.mark.parametrize("coding", [b"gzip, chunked", b"chunked, chunked", b"identity", b"", b"gzip"])
+def test_a_body_in_another_coding_than_chunks_is_refused(coding: bytes) -> None:
+    """It was stored as it came, with its gzip, and the answer was 200."""
+    assert ask(HOST, (b"transfer-encoding", coding)) == "400 invalid_request"
+    assert ask(HOST, (b"transfer-encoding", b"chunked"), (b"transfer-encoding", coding)) == "400 invalid_request"
+    assert ask(HOST, (b"transfer-encoding", b" Chunked")) == "fine"
+
+
 OTHER_HOSTS = [
     b"evil.example", b"evil.example:8080", b"localhost.evil.example", b"", b"[", b"\xff", b"127.0.0.2:8080",
     b"127.0.0.1:", b"127.0.0.1:80:1", b"localhost:123456", b"localhost:80.evil.example", b"127.0.0.1.evil:80",

@@ -6,6 +6,7 @@ import ast
 import inspect
 import textwrap
 import tomllib
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,12 +15,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from lakemq.web import of_uvicorn
 from lakemq.web.cycle import Cycle
 from lakemq.web.protocol import Connection
+from lakemq.web.scope import make_scope
 
 ROOT = Path(__file__).parents[2]
 
 
-def attributes(of: type, owner: str) -> set[str]:
-    """What a class takes, or sets, of itself or of what it inherits from."""
+def attributes(of: Callable[..., object], owner: str) -> set[str]:
+    """What a class takes, or sets, of itself or of what it inherits from; or a function of what it is given."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(of)))):
         if isinstance(node, ast.Attribute):
@@ -38,6 +40,7 @@ def test_the_version_is_one() -> None:
 def test_all_that_is_used_of_its_protocol_is_named() -> None:
     theirs = set(dir(HttpToolsProtocol)) | attributes(HttpToolsProtocol, "self")
     used = attributes(Connection, "self") | attributes(Connection, "super") | set(vars(Connection))
+    used |= attributes(make_scope, "connection")
     found = {name for name in used & theirs if not name.startswith("__")}
     assert sorted(found) == sorted(of_uvicorn.PROTOCOL)
 

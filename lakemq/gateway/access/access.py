@@ -14,7 +14,7 @@ from lakemq.contract.grammar import Found
 from lakemq.contract.route import Route
 from lakemq.contract.sql_routes import OWN_ACCESS
 from lakemq.gateway.access.admin_token import NAME, open_admin_token
-from lakemq.gateway.access.audit import Audit, Entry
+from lakemq.gateway.access.audit import LOGIN_S, Audit, Entry
 from lakemq.gateway.access.caller import SCOPE, Anonymous, Caller, Known, Seen
 from lakemq.gateway.access.quotas import QuotaKeeper, Usage
 from lakemq.model.access import ADMINISTRATOR, User, UserType
@@ -31,6 +31,8 @@ from lakemq.wire.registering import read_tokens
 
 CALLERS_MAX = 4_096
 """So many pairs of a token and an address are known without looking anything up, and so many addresses without one."""
+LOGIN_AGAIN_MS = int(LOGIN_S * 1000) + 1_000
+"""A second late: the audit takes none that comes early."""
 
 
 _FORWARDING = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
@@ -158,7 +160,7 @@ class Access:
 
     def holds(self, caller: Caller, generation: int) -> bool:
         """Whether what was known of the caller then still is so."""
-        return generation == self._users().generation and not self._is_over(caller.expires_ms)
+        return generation == self._users().generation and not self._is_over(caller.again_ms)
 
     # Who asks --------------------------------------------------------------------------------
 
@@ -183,8 +185,10 @@ class Access:
             caller = self._callers[key] = self._find(said, headers, address, counts)
             if len(self._callers) > CALLERS_MAX:
                 self._callers.popitem(last=False)
-        if self._is_over(caller.expires_ms):
-            raise self._stranger(f"the token of user {caller.name} is over", headers, address, counts)
+        if self._is_over(caller.again_ms):
+            if self._is_over(caller.expires_ms):
+                raise self._stranger(f"the token of user {caller.name} is over", headers, address, counts)
+            self._tell(caller)
         return caller
 
     def _find(self, said: bytes, headers: Headers, address: str | None, counts: bool) -> Caller:
@@ -202,9 +206,18 @@ class Access:
         return self._known(user, address, expires_ms)
 
     def _known(self, user: User, address: str | None, expires_ms: int | None) -> Caller:
-        if user.type is UserType.SUPER and self._audit is not None:
-            self._audit.logged_in(Entry(user.name, address, "", ""))
-        return Known(user, address, self, expires_ms, None if self._quotas is None else self._quotas.of(user))
+        known = Known(user, address, self, expires_ms, None if self._quotas is None else self._quotas.of(user))
+        if user.type is UserType.SUPER:
+            self._tell(known)
+        return known
+
+    def _tell(self, caller: Caller) -> None:
+        """An administrator's token is used: once an hour that is told, however long the caller is known."""
+        if self._audit is None:
+            return
+        self._audit.logged_in(Entry(caller.name, caller.source, "", ""))
+        again_ms = self._clock.now_ms() + LOGIN_AGAIN_MS
+        caller.again_ms = again_ms if caller.expires_ms is None else min(again_ms, caller.expires_ms)
 
     def _stranger(self, detail: str, headers: Headers, address: str | None, counts: bool) -> LakemqError:
         if counts and self._failures.note(address, self._clock.now_ms() / 1000):

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import orjson
 
-from lakemq.gateway.access.noted import Noted, Sieve
 from lakemq.model.errors import Busy, FlowControl, LakemqError
 from lakemq.model.names import AUDIT_TOPIC
 from lakemq.model.network import network_of
+from lakemq.model.noted import Noted, Sieve
 from lakemq.model.token_bucket import TokenBuckets
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.log.appends import RowsAppend

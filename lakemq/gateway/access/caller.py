@@ -80,6 +80,8 @@ class Caller(ABC):
         self._notes = notes
         self._seen = notes.seen
         self.expires_ms = expires_ms
+        self.again_ms = expires_ms
+        """When it is to be looked at again: its token is over then, or it has used it for so long that this is told."""
         self.usage: Usage | None = None
         """What its user takes; None: it has no quota."""
 

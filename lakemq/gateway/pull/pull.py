@@ -47,6 +47,8 @@ from lakemq.web.problems import Answer
 from lakemq.web.request import HttpRequest
 
 GROUP_CHARACTERS_MAX = 255
+QUEUE_DIGITS_MAX = 9
+NO_QUEUE = 10**QUEUE_DIGITS_MAX
 PASSED_WAIT_S = 1.0
 """For so long a group's pull waits on that has passed messages and found none. Only the answer tells a consumer which
 offset to commit: one that was closed before kept a lag of messages that never come. This costs a queue at most one
@@ -136,8 +138,8 @@ class Puller:
         check_readable(topic)
         if not queue_text.isascii() or not queue_text.isdigit():
             raise InvalidRequest(f"{queue_text[:100]!r} is no queue id")
-        # So many digits are above any queue's id, and more could be above what int() takes.
-        queue = self._log.topics.queue(topic, int(queue_text[:9]))
+        # Longer ones are above any queue's id, or begin with zeros, and of many digits int() takes none.
+        queue = self._log.topics.queue(topic, int(queue_text) if len(queue_text) <= QUEUE_DIGITS_MAX else NO_QUEUE)
         if self._log.topics.get(topic).permission == "w":
             raise Forbidden(f"topic {topic!r} is write-only")
         return queue

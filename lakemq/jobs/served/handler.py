@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ from lakemq.model.errors import (
     RequestTimeout,
     Unauthenticated,
 )
+from lakemq.model.network import network_of
+from lakemq.model.noted import Sieve
 from lakemq.settings import SqlHttp
 from lakemq.web.asgi import Scope, client_of, read_body, send_answer
 from lakemq.web.gone import client_gone
@@ -71,6 +74,7 @@ class SqlHandler:
         self._limits = limits
         self._who = Who(addresses)
         self._brokers = Brokers()
+        self._sieve = Sieve()
         self._usage, self._refusals = Usage(self._brokers), Refusals(self._brokers, addresses)
         self._places, self._connections = Places(limits), UserConnections()
         # Py4J keeps a connection, and Java a thread, for each thread that ever asked: so they are few, and stay.
@@ -122,8 +126,12 @@ class SqlHandler:
 
     def _refused(self, scope: Scope, asked_by: str, what: str, error: LakemqError) -> None:
         source = client_of(scope)
-        said = asked_by or "nobody known", source, error.detail
-        logger.warning("SQL was refused to %s from %s: %s", *said, extra=about(scope))
+        network = network_of(source)
+        kind = asked_by, network, error.detail if asked_by else ""
+        noted = self._sieve.note(kind, time.monotonic(), (asked_by, None if asked_by else network))
+        if noted is not None:
+            said = asked_by or "nobody known", source, error.detail, noted.text
+            logger.warning("SQL was refused to %s from %s: %s%s", *said, extra=about(scope))
         self._refusals.add(Refusal(asked_by, source, what, error.detail, request_id_of(scope)))
 
     async def admit(self, request: HttpRequest, size: int) -> Asker:

@@ -15,6 +15,9 @@ from lakemq.model.names import ACCESS_TOPIC, AUDIT_TOPIC
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.access.asking import allow, ask_as, make_user, token_of
 from tests.gateway.http_client import is_problem, pull, pull_all
+from tests.gateway.routing.asking import wait_until
+
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +56,18 @@ def test_changes_refusals_and_logins_of_administrators_are_there(audited: tuple[
     assert not [each for each in who if each[0] == "allowed" and "messages" in each[2]], "messages are no changes"
     assert all(each["source"] == "127.0.0.1" for _, each in found)
     assert token not in str(found)
+
+
+def test_an_administrator_who_goes_on_asking_is_told_each_hour(tmp_path: Path) -> None:
+    """It was told once, as whose token was looked up isn't looked up again."""
+    clock, data = tmp_path / "clock", tmp_path / "data"
+    clock.write_text(f"{0:20}")
+    settings = {"auth__required": "true", "routing__clock_confirm_ms": 0, "storage__clock_confirm_ms": 0}
+    with start_gateway(data, clock, **settings) as gateway, ask_as(gateway, token_of(data)) as admin:
+        for hours in (1, 2, 3):
+            wait_until(lambda hours=hours: [tag for tag, _ in records(admin)].count("login") == hours)
+            with clock.open("r+") as file:
+                file.write(f"{hours * (HOUR_MS + 2_000):20}")
 
 
 def test_a_change_has_its_record_before_it(audited: tuple[GatewayProcess, httpx.Client]) -> None:

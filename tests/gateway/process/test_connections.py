@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import select
 import socket
 from pathlib import Path
@@ -9,7 +10,7 @@ import httpx
 import pytest
 
 from lakemq.testing import GatewayProcess, start_gateway
-from lakemq.web.protocol import HEAD_BYTES_MAX
+from lakemq.web.bounds import HEAD_BYTES_MAX
 from tests.gateway.http_client import (
     JSON,
     WAIT_S,
@@ -20,6 +21,7 @@ from tests.gateway.http_client import (
     pull,
     pull_all,
     put_topic,
+    waiting,
 )
 from tests.gateway.routing.asking import wait_until
 
@@ -83,6 +85,27 @@ def test_a_broken_chunked_body_stores_nothing(gateway: GatewayProcess, http: htt
     assert bodies(http, topic) == []
 
 
+def test_what_reads_no_body_is_not_done_when_that_is_broken(
+    gateway: GatewayProcess, http: httpx.Client, topic: str
+) -> None:
+    """It was answered 400, and the topic was gone."""
+    put_topic(http, topic)
+    head = b"DELETE /v1/topics/%b HTTP/1.1\r\nHost: localhost\r\n" % topic.encode()
+    token = b"Authorization: Bearer " + administrators_token(gateway) + b"\r\n"
+    for framing in (b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n", b"Transfer-Encoding: chunked\r\n\r\n1\r\nxyz\r\n"):
+        with Connection(gateway) as connection:
+            connection.send(head + token + framing)
+            assert getattr(connection.answer(), "status", None) == 400
+            assert connection.answer() is None
+        assert http.get(f"/v1/topics/{topic}").status_code == 200
+    for framing in (b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"Content-Length: 2\r\n\r\n{}"):
+        put_topic(http, topic)
+        with Connection(gateway) as connection:
+            connection.send(head + token + framing)
+            assert getattr(connection.answer(), "status", None) in (200, 204)
+        assert http.get(f"/v1/topics/{topic}").status_code == 404
+
+
 def test_a_body_that_ends_early_stores_nothing(gateway: GatewayProcess, http: httpx.Client, topic: str) -> None:
     put_topic(http, topic)
     with Connection(gateway) as connection:
@@ -103,6 +126,53 @@ def test_chunks_make_one_body(gateway: GatewayProcess, http: httpx.Client, topic
         assert answer is not None
         assert answer.status == 200
     assert bodies(http, topic) == ["hello" + "!" * 200_000]
+
+
+def administrators_token(gateway: GatewayProcess) -> bytes:
+    refused = httpx.get(gateway.url + "/v1/users", trust_env=False, timeout=WAIT_S)
+    return Path(refused.json()["token_file"]).read_bytes().strip()
+
+
+@pytest.mark.parametrize("in_one_piece", [True, False])
+def test_what_comes_behind_a_body_is_no_header(
+    gateway: GatewayProcess, http: httpx.Client, topic: str, in_one_piece: bool
+) -> None:
+    """Trailers were headers of the request when they came in one piece with it: a token too, which a proxy in front
+    had not seen."""
+    token = b"Authorization: Bearer " + administrators_token(gateway)
+    trailers = b"Lakemq-Tag: late\r\nExpect: 100-continue\r\n" + token
+    users = b"GET /v1/users HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    requests = chunked(topic, b"hello", end=b"0\r\n"), users + b"0\r\n"
+    with Connection(gateway) as connection:
+        for request, status in zip(requests, (200, 401), strict=True):
+            if in_one_piece:
+                connection.send(request + trailers + b"\r\n\r\n")
+            else:
+                connection.send(request)
+                connection.send(trailers + b"\r\n\r\n")
+            assert getattr(connection.answer(), "status", None) == status
+    (stored,) = pull_all(http, topic)
+    assert (stored["body"], stored.get("tag")) == ("hello", None)
+
+
+@pytest.mark.parametrize("in_one_piece", [True, False])
+def test_a_connection_that_a_trailer_closes_is_said_to_be_closed(
+    gateway: GatewayProcess, topic: str, in_one_piece: bool
+) -> None:
+    """The parser takes nothing more then: the next request was answered that it is none."""
+    request = chunked(topic, b"hello", b"!" * 5_000, end=b"0\r\nConnection: close\r\n\r\n")
+    with Connection(gateway) as connection:
+        if in_one_piece:
+            connection.send(request)
+        else:
+            head, end, body = request.partition(b"\r\n\r\n")
+            connection.send(head + b"\r\nExpect: 100-continue" + end)
+            assert getattr(connection.answer(), "status", None) == 100
+            connection.send(body)
+        answer = connection.answer()
+        assert answer is not None
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+        assert connection.answer() is None
 
 
 def test_a_body_that_comes_byte_by_byte_is_stored(gateway: GatewayProcess, http: httpx.Client, topic: str) -> None:
@@ -149,6 +219,32 @@ def test_a_request_that_asks_for_http_2_is_served_with_its_body(
         answers.append(connection.answer())
     assert [answer and answer.status for answer in answers] == [200] * 4
     assert bodies(http, topic) == ["one", "two", "three", "four"]
+
+
+@pytest.mark.parametrize("framing", ["length", "chunks", "none"])
+@pytest.mark.parametrize("host", [b"localhost", b"evil.example"])
+def test_the_body_of_a_connect_is_no_request(
+    gateway: GatewayProcess, http: httpx.Client, topic: str, framing: str, host: bytes
+) -> None:
+    """The parser has no body of a CONNECT; a proxy in front may have one, and it was served as the next request."""
+    put_topic(http, topic)
+    body = post(topic, b"smuggled")
+    said = {
+        "length": (b"Content-Length: %d\r\n" % len(body), body),
+        "chunks": (b"Transfer-Encoding: chunked\r\n", b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)),
+        "none": (b"", body),
+    }
+    header, sent = said[framing]
+    with Connection(gateway) as connection:
+        connection.send(post(topic, b"before"))
+        assert getattr(connection.answer(), "status", None) == 200
+        with contextlib.suppress(ConnectionError):
+            connection.send(b"CONNECT /x HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (host, header) + sent)
+            connection.send(body)
+        answer = connection.answer()
+        assert answer is None or (answer.status, answer.headers["connection"]) == (405, "close")
+        assert connection.answer() is None
+    assert bodies(http, topic) == ["before"]
 
 
 def test_the_client_that_expects_a_100_gets_it_before_it_sends(
@@ -241,6 +337,34 @@ def test_no_more_connections_than_the_setting_says(tmp_path: Path) -> None:
         assert http.get("/healthz").status_code == 200
 
 
+def test_connections_that_are_refused_take_nobodys_room(tmp_path: Path) -> None:
+    """They counted as those that are served, and were kept as long: one client, whose share was taken, kept out all."""
+    health = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    settings = {"gateway__connections_max": 12, "gateway__connections_per_client_max": 6}
+    with start_gateway(tmp_path, **settings) as gateway, contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(Connection(gateway, "127.0.0.2")) for _ in range(40)]
+        with Connection(gateway, "127.0.0.3") as other:
+            other.send(health)
+            assert getattr(other.answer(), "status", None) == 200
+        closed: set[int] = set()
+        while len(closed) < 34:  # soon, though they have asked nothing
+            readable, _, _ = select.select([each.socket for each in silent if id(each) not in closed], [], [], WAIT_S)
+            assert readable
+            closed |= {id(each) for each in silent if each.socket in readable and each.answer() is None}
+        for each in silent:
+            if id(each) not in closed:
+                each.send(health)
+                assert getattr(each.answer(), "status", None) == 200
+        with Connection(gateway, "127.0.0.2") as refused:
+            refused.send(health)
+            answer = refused.answer()
+            assert answer is not None
+            assert (answer.status, answer.headers["connection"]) == (503, "close")
+        with Connection(gateway, "127.0.0.3") as other:
+            other.send(health)
+            assert getattr(other.answer(), "status", None) == 200
+
+
 def test_bodies_that_are_being_read_count_against_the_bound_of_all(tmp_path: Path) -> None:
     options = {"message_bytes_max": 100_000, "request_bytes_max": 1_000_000, "request_bytes_in_flight_max": 1_000_000}
     with start_gateway(tmp_path, **{f"gateway__{name}": value for name, value in options.items()}) as gateway:
@@ -302,6 +426,23 @@ def test_a_poll_whose_client_has_gone_does_no_harm(gateway: GatewayProcess, http
             connection.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     assert http.post(f"/v1/topics/{topic}/messages", content=b"hello").status_code == 200
     assert [message["body"] for message in pull(http, topic)["messages"]] == ["hello"]
+
+
+def test_a_poll_whose_client_has_gone_ends_though_requests_wait_behind_it(tmp_path: Path) -> None:
+    """Nothing was read while one waited, not even the end: the next message was given to who had gone."""
+    poll = json.dumps({"topic": "t", "max": 32, "invisible_ms": 60_000, "wait_ms": 600_000}).encode()
+    head = b"POST /v1/groups/g/receive HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with start_gateway(tmp_path, gateway__wait_ms_max=600_000) as gateway, connect(gateway) as http:
+        put_topic(http, "t")
+        for behind in (1, 10):
+            with Connection(gateway) as connection:
+                connection.send(head + b"Content-Length: %d\r\n\r\n" % len(poll) + poll)
+                wait_until(lambda: waiting(http) == 1)
+                for _ in range(behind):
+                    connection.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                connection.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nx: " + b"a" * 20_000)
+                assert http.get("/healthz").status_code == 200  # it has read on meanwhile
+            wait_until(lambda: waiting(http) == 0)
 
 
 @pytest.mark.parametrize("host", [b"[", b"a]b", b"\xff", b"a/b?c#d", b""])

@@ -216,7 +216,7 @@ def test_the_group_that_asks_may_be_named(http: httpx.Client, topic: str) -> Non
 def test_a_topic_or_queue_that_is_not_there_is_a_404(http: httpx.Client, topic: str) -> None:
     assert is_problem(get(http, topic, JSON), 404, "topic_not_found")
     put_topic(http, topic, 2)
-    for queue in ("2", "999999999", "9999999999", "9" * 40):
+    for queue in ("2", "999999999", "9999999999", "9" * 40, "0" * 8 + "10"):
         response = http.get(f"/v1/topics/{topic}/queues/{queue}/messages?offset=0")
         assert is_problem(response, 404, "queue_not_found")
     for queue in ("-1", "x", "1.5", "%D9%A3"):

@@ -46,6 +46,14 @@ def wait_for(scene: Scene, user: str, what: str, why: str) -> dict[str, Any]:
         time.sleep(0.1)
 
 
+def test_who_is_refused_again_and_again_is_said_once_in_the_log(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    """A flood of them filled it: each had its line."""
+    for _ in range(10):
+        assert scene.problem("SELECT 1 FROM consume_queue", "nobody")[0] == 403
+    said = [each.getMessage() for each in caplog.records if "Lake:consume_queue" in each.getMessage()]
+    assert len(said) == 1, said
+
+
 def test_what_is_refused_is_in_the_audit_with_who_the_kind_and_the_table(scene: Scene) -> None:
     assert scene.problem("SELECT 1 FROM messages", "nobody")[0] == 403
     assert scene.problem(f"DROP TABLE topics -- {SECRET}", "olga")[0] == 400

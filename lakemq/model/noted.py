@@ -24,6 +24,12 @@ class Noted(NamedTuple):
     times: int
     missed: int
 
+    @property
+    def text(self) -> str:
+        """What is said behind one that is written; empty where it is the only one."""
+        said = f" ({self.times} times since it was last said)" if self.times > 1 else ""
+        return f"{said} ({self.missed} others were not said)" if self.missed else said
+
 
 class _Kind:
     __slots__ = ("since_s", "times")

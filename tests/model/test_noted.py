@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakemq.gateway.access.noted import Noted, Sieve
 from lakemq.model.network import network_of
+from lakemq.model.noted import Noted, Sieve
 from lakemq.model.token_bucket import TokenBuckets
 from lakemq.web.failures import Failures
 
@@ -110,3 +110,9 @@ def test_buckets_are_bounded_and_a_clock_that_goes_anywhere_hurts_nobody(takes: 
         assert len(buckets) <= 4
     later = [buckets.take(key, now + 10_000 + key) for key in range(7)]
     assert all(later)
+
+
+def test_what_is_said_of_others_is_said_where_there_are_some() -> None:
+    assert Noted(1, 0).text == ""
+    assert Noted(3, 0).text == " (3 times since it was last said)"
+    assert Noted(3, 2).text == " (3 times since it was last said) (2 others were not said)"
