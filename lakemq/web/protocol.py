@@ -8,16 +8,9 @@ from typing import Any, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from lakemq.web import bounds
 from lakemq.web.asgi import Scope, refuse
-from lakemq.web.bounds import (
-    AHEAD_BYTES_MAX,
-    HEAD_BYTES_MAX,
-    NEARLY_ALL,
-    PARSED_BYTES,
-    PIECE_BYTES,
-    TOO_LONG,
-    TOO_MANY_BYTES,
-)
+from lakemq.web.bounds import HEAD_BYTES_MAX, NEARLY_ALL, PIECE_BYTES
 from lakemq.web.connection_rules import ConnectionRules
 from lakemq.web.cycle import Cycle
 from lakemq.web.gone import put_gone
@@ -187,8 +180,8 @@ class Connection(HttpToolsProtocol):
         """Read no more while much waits for others' answers. Some is read: only so is it seen that the client goes."""
         if self.transport.is_closing():
             return
-        size = len(self._unread) + len(self.pipeline) * PARSED_BYTES
-        was_full, self._flow.full = self._flow.full, size > AHEAD_BYTES_MAX
+        size = len(self._unread) + len(self.pipeline) * bounds.PARSED_BYTES
+        was_full, self._flow.full = self._flow.full, size > bounds.AHEAD_BYTES_MAX
         if self._flow.full:
             self.flow.pause_reading()
         elif was_full:
@@ -213,7 +206,7 @@ class Connection(HttpToolsProtocol):
             self.send_400_response("this is no HTTP/1.1 request")
             return
         if self._bytes_since_body > HEAD_BYTES_MAX and not self.transport.is_closing():
-            self.send_400_response(TOO_LONG)
+            self.send_400_response(bounds.TOO_LONG)
 
     def _feed(self, data: bytes | memoryview) -> None:
         while data:  # an empty feed would mean the end of the stream
@@ -277,7 +270,7 @@ class Connection(HttpToolsProtocol):
         if problem is not None:
             self._refuse_one(problem)
         elif is_too_long:
-            self._refuse_one(make_problem("invalid_request", TOO_LONG, [(b"connection", b"close")]))
+            self._refuse_one(make_problem("invalid_request", bounds.TOO_LONG, [(b"connection", b"close")]))
         elif self.quick is not None and method == b"POST" and version == "1.1" and self._may_be_quick():
             self._held = []
         else:
@@ -374,7 +367,7 @@ class Connection(HttpToolsProtocol):
         if self.rules.uploads.add(self, len(body)):
             super().on_body(body)
         else:
-            self._give_up("busy", TOO_MANY_BYTES)
+            self._give_up("busy", bounds.TOO_MANY_BYTES)
 
     def on_response_complete(self) -> None:
         """Go on with what has come meanwhile. How long a connection may be idle is the watch's matter."""
