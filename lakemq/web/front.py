@@ -125,7 +125,8 @@ class Front:
                 await admitted
             if (check := self._checks.get(found.route)) is not None:
                 check()
-            if has_unread:  # what turns out to be no whole request is answered so, and must not have been carried out
+            if has_unread and handler is None:
+                # What turns out to be no whole request is answered so, and must not have been carried out.
                 await read_body(receive, self._bytes_max)
             if (until := self._until.get(found.route)) is not None:
                 send = HeldAnswer(send, until, _fields(found, query), self._count, scope=scope).send

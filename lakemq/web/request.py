@@ -25,7 +25,7 @@ class HttpRequest(NamedTuple):
 def check_head(route: Route, headers: Headers) -> bool:
     """Raise unless these are headers that the route takes: `InvalidRequest`, `UnsupportedMediaType`. Every request
     passes here; one whose head is, byte for byte, that of the one before on its connection has passed then. Returns
-    whether there is a body that the route doesn't read."""
+    whether there is a body that none but the handler of the route may read."""
     reads = route.reads
     if reads is Reads.MESSAGES:
         return False

@@ -70,7 +70,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     (folder / "lake").mkdir()
     with start() as gateway, connect(gateway) as http:
         scene = Scene(http, folder, slowly.json()["redrive_id"])
-        wait_until(scene.faults, "the redrive doesn't ask for its record")
+        wait_until(lambda: scene.faults() != [], "the redrive doesn't ask for its record")
         scene.put_back()
         yield scene
 
@@ -126,7 +126,7 @@ def test_what_runs_out_meanwhile_comes_again_once_it_is_back(scene: Scene) -> No
     taken = receive(http, "late", "t", max=3, invisible_ms=5_000)
     assert len(taken) == 3
     scene.take_away()
-    wait_until(scene.faults, "nobody has looked for the messages")
+    wait_until(lambda: scene.faults() != [], "nobody has looked for the messages")
     scene.put_back()
     found = receive_all(http, "late", "t", len(TEXTS))
     assert sorted(bodies(found), key=int) == TEXTS
