@@ -28,7 +28,8 @@ from lakemq.model.message import Draft
 from lakemq.model.names import HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECEIVE_TOPIC, SCHEDULE_TOPIC
 from lakemq.model.wheel import Entry, Terms, decide_due
 from lakemq.settings import Broker as Name
-from lakemq.settings import Lake, Routing, Settings, Storage
+from lakemq.settings import Routing, Settings, Storage
+from lakemq.storage.lake.history import History
 from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.log.recovery import recover
 from lakemq.storage.segment.rows import Row, value_of
@@ -92,10 +93,12 @@ class RoutingHarness:
     def open(self, lead_ms: int, grace_ms: int = -1) -> None:
         """Start the broker with this lead and grace; what is overdue by that it looks for when it is told."""
         routing = Routing(lead_ms=lead_ms, grace_ms=grace_ms, clock_confirm_ms=CONFIRM_MS)
-        lake = Lake(verify=False)  # a test says what is in it
-        settings = Settings(broker=Name(name="b"), storage=self._storage, routing=routing, lake=lake)
+        settings = Settings(broker=Name(name="b"), storage=self._storage, routing=routing)
         self._loop = asyncio.new_event_loop()
         self.broker = Broker(settings, self.files, self.clock)
+        # What a test lets go of was never seen in a lake.
+        ids, lake = self.broker.router.executor.ids, settings.lake
+        self.broker.cold.history = History(lake.dir, ids, lake.cache_bytes, is_verified=False)
         self.receiver = make_receiver(self.broker)
         self.run(self._start())
         self.run(self._settle())
