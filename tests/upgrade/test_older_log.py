@@ -15,7 +15,7 @@ from tests.gateway.access.asking import ask_as, token_of
 from tests.gateway.http_client import connect, is_problem, produce, pull_all
 from tests.gateway.receive.asking import ack
 from tests.gateway.routing.asking import now_ms, wait_until
-from tests.gateway.sinks.asking import commit, sink_of
+from tests.gateway.sinks.asking import commit, put_part, sink_of
 from tests.upgrade.corpus import NAMES, Older, unpack
 from tests.upgrade.fill import IDEMPOTENT, ORDERS, RETRIED
 
@@ -125,7 +125,13 @@ def test_a_transaction_is_resolved_by_its_old_id(scene: Scene) -> None:
 
 def test_a_sink_goes_on(scene: Scene) -> None:
     assert sink_of(scene.http, "exports")["batch"] == 0
-    assert commit(scene.http, "exports", 1, "q", progress="to 18").is_success
+    done = commit(scene.http, "exports", 1, "q", progress="to 18")
+    age_ms = now_ms() - scene.said["soon"]["store_time_ms"]
+    if not done.is_success and age_ms > 23 * 3_600_000:  # a staged part is kept for a day
+        assert is_problem(done, 409, "part_not_found")
+        assert put_part(scene.http, "exports", 1, "q", ["part three"], topic="sunk").is_success
+        done = commit(scene.http, "exports", 1, "q", progress="to 18")
+    assert done.is_success, done.text
     wait_until(lambda: "part three" in bodies(scene.http, "sunk"))
 
 

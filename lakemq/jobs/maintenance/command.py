@@ -17,6 +17,7 @@ from lakemq.jobs.maintenance.catalogue import JOBS
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import Run
 from lakemq.jobs.maintenance.temporary_lake_query import temporary_lake_query
+from lakemq.jobs.session.own_spark import own_spark
 from lakemq.jobs.session.session import start_session
 from lakemq.jobs.tables.driver import Driver
 from lakemq.model.errors import LakemqError
@@ -96,8 +97,14 @@ def _ask(settings: Settings, name: str, parameters: Mapping[str, Any], say: Say)
 
 def _run_here(settings: Settings, broker_url: str, name: str, parameters: Mapping[str, Any], say: Say) -> Run:
     say("no jobs run on this lake: starting Spark here")
-    found = SparkSession.getActiveSession()
-    session = start_session(settings, f"lakemq {name}", short_lived=True)
+    with own_spark():
+        session = start_session(settings, f"lakemq {name}", short_lived=True)
+        return _run_in(session, settings, broker_url, name, parameters)
+
+
+def _run_in(
+    session: SparkSession, settings: Settings, broker_url: str, name: str, parameters: Mapping[str, Any]
+) -> Run:
     lock = LakeLock(session, settings.lake.dir)
     driver = Driver(session, settings.lake)  # takes the lake with the job; its lake queries are this driver's too
     try:
@@ -113,5 +120,3 @@ def _run_here(settings: Settings, broker_url: str, name: str, parameters: Mappin
         raise
     finally:
         lock.release(still_writes=driver.left_writing)
-        if found is None:
-            session.stop()

@@ -27,9 +27,13 @@ def find_session(settings: Settings) -> SparkSession:
     """
     from pyspark.sql import SparkSession
 
+    from lakemq.jobs.session.own_spark import has_spark
+
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
+    if has_spark():  # another thread started it
+        return SparkSession.Builder().getOrCreate()
     server = find_server(settings.lake.dir)
     if server is not None:
         sys.stdout.write(f"a session of the jobs' Spark at {server.url}\n")

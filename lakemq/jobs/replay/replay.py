@@ -176,13 +176,9 @@ def lake_session(settings: Settings, server: Server | None, say: Callable[[str],
         finally:
             session.stop()
         return
+    from lakemq.jobs.session.own_spark import own_spark
     from lakemq.jobs.sql.statement import open_lake
 
     say(f"no jobs run for the lake in {settings.lake.dir}; starting Spark here takes some seconds")
-    found = SparkSession.getActiveSession()
-    session = open_lake(settings)
-    try:
-        yield session
-    finally:
-        if found is None:
-            session.stop()
+    with own_spark():
+        yield open_lake(settings)

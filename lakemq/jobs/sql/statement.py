@@ -27,19 +27,14 @@ def embedded_client(settings: Settings, broker_url: str, statement: str) -> Gene
     Raises `LakeNotFound` when there are none; `BrokerUnavailable` when the statement names live views
     and the gateway does not answer.
     """
-    from pyspark.sql import SparkSession
-
     from lakemq.jobs.session.connect import server_of, token_of
+    from lakemq.jobs.session.own_spark import own_spark
 
     own = settings.model_copy(update={"sql": Sql(port=0)})
-    found = SparkSession.getActiveSession()
-    session = open_lake(own, broker_url, needs_live=_NEEDS_BROKER.search(statement) is not None)
-    try:
+    with own_spark():
+        session = open_lake(own, broker_url, needs_live=_NEEDS_BROKER.search(statement) is not None)
         with ConnectClient(server_of(session, own), token_of(session)) as client:
             yield client
-    finally:
-        if found is None:
-            session.stop()
 
 
 def check_lake(settings: Settings) -> None:
@@ -61,13 +56,10 @@ def open_lake(settings: Settings, broker_url: str | None = None, *, needs_live: 
     if needs_live and broker_url is not None:
         for address in broker_url.split(","):
             LogClient(address, _LOOK_S).end()
-    from pyspark.sql import SparkSession
-
     from lakemq.jobs.session.session import start_session
     from lakemq.jobs.sql.catalog import register_catalog
     from lakemq.jobs.sql.live import LiveViews
 
-    found = SparkSession.getActiveSession()
     session = start_session(settings, "lakemq sql", short_lived=True, server=broker_url is not None)
     if broker_url is None:
         register_catalog(session, settings.lake.dir)
@@ -76,7 +68,5 @@ def open_lake(settings: Settings, broker_url: str | None = None, *, needs_live: 
         LiveViews(session, settings.lake.dir, lambda: broker_url).register()
     except BrokerUnavailable:
         if needs_live:
-            if found is None:
-                session.stop()
             raise
     return session

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,9 @@ def test_without_running_jobs_a_command_does_it_itself(scene: Scene) -> None:
     scene.stop()
     said: list[str] = []
     try:
-        run = run_job(scene.settings, scene.gateway.url, "stats", {}, said.append)
+        with ThreadPoolExecutor(1) as pool:  # a thread that isn't the one that started this process's Spark
+            run = pool.submit(run_job, scene.settings, scene.gateway.url, "stats", {}, said.append).result()
+        assert scene.spark.range(1).count() == 1, "whose Spark was there before has it afterwards"
     finally:
         scene.start()
     assert (run.result, run.started_by) == ("done", "command")

@@ -18,6 +18,16 @@ from tests.client.consuming import wait_until
 
 
 @pytest.fixture
+def active(spark: SparkSession) -> Iterator[None]:
+    """An interrupt closes this thread's connection to Java, and the next one's thread there has no active session,
+    without which Spark finds no source that is written in Python."""
+    yield
+    java: Any = spark._jvm  # pyright: ignore[reportPrivateUsage]
+    found: Any = SparkSession._get_j_spark_session_class(java)  # pyright: ignore[reportPrivateUsage]
+    found.setActiveSession(spark._jsparkSession)  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.fixture
 def restored() -> Iterator[None]:
     before = signal.getsignal(signal.SIGINT)
     yield
@@ -25,7 +35,7 @@ def restored() -> Iterator[None]:
 
 
 def test_an_interrupt_while_java_is_asked_is_raised_as_that(
-    spark: SparkSession, restored: None, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, active: None, restored: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Py4J's error was raised in its place, where the signal came between Java's answer and its reading."""
     jvm: Any = spark.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
