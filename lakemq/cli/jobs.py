@@ -42,6 +42,9 @@ def jobs(
     settings = settings_of(context, lake__dir=lake)
     set_up(settings.log.format, settings.log.level)
     url = broker_url(context, broker)
+    from lakemq.jobs.session.heaps import choose_arrow_pool
+
+    choose_arrow_pool()  # the next imports bring Arrow
     from lakemq.jobs.errors import LakeTaken
     from lakemq.jobs.process.run import run_jobs
 

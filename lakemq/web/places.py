@@ -62,12 +62,12 @@ class Places:
             return "this client has as many connections as it may"
         return None
 
-    def take(self, client: Client, refused: bool) -> Place:
-        """Give a connection its place."""
+    def take(self, client: Client, refused: bool, tells: bool = True) -> Place:
+        """Give a connection its place. `tells`: it could be told why it is refused."""
         if not refused:
             self._served.add(client)
             return Place.SERVED
-        if self._told.all >= self._told_max or self._told.of.get(client, 0) >= TOLD_PER_CLIENT_MAX:
+        if not tells or self._told.all >= self._told_max or self._told.of.get(client, 0) >= TOLD_PER_CLIENT_MAX:
             return Place.NONE
         self._told.add(client)
         return Place.TOLD

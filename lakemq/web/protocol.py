@@ -34,6 +34,7 @@ class Connection(HttpToolsProtocol):
     rules: ConnectionRules
     quick: Quick | None
     guard: Guard
+    tells = True  # why it is refused
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -65,7 +66,7 @@ class Connection(HttpToolsProtocol):
         self.client_address = self._peer = peer = self.client[0] if self.client else None
         self._is_proxy = rules.proxies is not None and peer is not None and peer in rules.proxies
         refusal = rules.places.refusal(peer)
-        self._place = rules.places.take(peer, refused=refusal is not None)
+        self._place = rules.places.take(peer, refused=refusal is not None, tells=self.tells)
         if refusal is not None:
             self._refuse_all(refusal)
 

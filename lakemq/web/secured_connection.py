@@ -19,12 +19,8 @@ class SecuredConnection(Connection):
     """As it is watched: until it is secured it is at the head of something."""
 
     secured: Secured
-
-    def _refuse_all(self, detail: str) -> None:
-        """Nothing can be said before a handshake, and that takes more of what there isn't."""
-        self._refused = True
-        self.rules.counters.problem("busy")
-        self.transport.abort()
+    tells = False
+    """Nothing can be said before a handshake, and that takes more of what there isn't."""
 
     @property
     def at(self) -> tuple[int, Phase]:

@@ -14,7 +14,7 @@ from lakemq.contract.grammar import Found
 from lakemq.contract.route import Route
 from lakemq.contract.sql_routes import OWN_ACCESS
 from lakemq.gateway.access.admin_token import NAME, open_admin_token
-from lakemq.gateway.access.audit import LOGIN_S, Audit, Entry
+from lakemq.gateway.access.audit import Audit, Entry
 from lakemq.gateway.access.caller import SCOPE, Anonymous, Caller, Known, Seen
 from lakemq.gateway.access.quotas import QuotaKeeper, Usage
 from lakemq.model.access import ADMINISTRATOR, User, UserType
@@ -31,9 +31,6 @@ from lakemq.wire.registering import read_tokens
 
 CALLERS_MAX = 4_096
 """So many pairs of a token and an address are known without looking anything up, and so many addresses without one."""
-LOGIN_AGAIN_MS = int(LOGIN_S * 1000) + 1_000
-"""A second late: the audit takes none that comes early."""
-
 
 _FORWARDING = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
 """Headers by which a proxy says that it asks for somebody else."""
@@ -215,8 +212,7 @@ class Access:
         """An administrator's token is used: once an hour that is told, however long the caller is known."""
         if self._audit is None:
             return
-        self._audit.logged_in(Entry(caller.name, caller.source, "", ""))
-        again_ms = self._clock.now_ms() + LOGIN_AGAIN_MS
+        again_ms = self._audit.logged_in(Entry(caller.name, caller.source, "", ""))
         caller.again_ms = again_ms if caller.expires_ms is None else min(again_ms, caller.expires_ms)
 
     def _stranger(self, detail: str, headers: Headers, address: str | None, counts: bool) -> LakemqError:

@@ -13,6 +13,7 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from functools import partial
+from math import ceil
 from typing import NamedTuple
 
 import orjson
@@ -159,16 +160,18 @@ class Audit:
         """So many more were refused somewhere, of whom nothing else is known: it is said with the next."""
         self._sieve.give_back(Noted(count, 0))
 
-    def logged_in(self, entry: Entry) -> None:
-        """An administrator's token came from an address: written once an hour."""
+    def logged_in(self, entry: Entry) -> int:
+        """An administrator's token came from an address: written once an hour. When it is to be told again, in ms."""
         now_s, key = self._now_s(), (entry.user, entry.source)
-        if 0 <= now_s - self._logins.get(key, -LOGIN_S) < LOGIN_S:
-            return
+        then_s = self._logins.get(key, -LOGIN_S)
+        if 0 <= now_s - then_s < LOGIN_S:
+            return ceil((then_s + LOGIN_S) * 1000)
         self._logins[key] = now_s
         self._logins.move_to_end(key)
         if len(self._logins) > LOGINS_MAX:
             self._logins.popitem(last=False)
         self._write(LOGIN, entry, Noted(1, 0))
+        return ceil((now_s + LOGIN_S) * 1000)
 
     def written(self, error: Exception | None, noted: Noted) -> None:
         """What became of a record."""

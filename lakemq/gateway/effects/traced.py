@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap64
 
 from lakemq.contract import spans as names
 from lakemq.contract.spans import Operation, Value
@@ -180,13 +181,16 @@ class EffectSpans:
             by_position: dict[int, list[_Ended]] = {}
             for each in ended:
                 by_position.setdefault(each.position, []).append(each)
+            groups = self._groups_of({each.nack for each in ended if each.nack is not None})
             try:
                 async for part in self._executor.read_all(sorted(by_position)):
-                    self._note_ends(part, by_position)
+                    self._note_ends(part, by_position, groups)
             except (LakemqError, OSError) as error:
                 logger.warning("could not make the spans of messages that ended: %s", error)
 
-    def _note_ends(self, part: FrameRows, by_position: Mapping[int, list[_Ended]]) -> None:
+    def _note_ends(
+        self, part: FrameRows, by_position: Mapping[int, list[_Ended]], groups: Mapping[int | None, str]
+    ) -> None:
         for number in part.numbers:
             parent = parent_of(part.value("properties", number))
             if parent is None:
@@ -194,7 +198,7 @@ class EffectSpans:
             position = part.frame.meta.first_position + number
             for each in by_position[position]:
                 topic = each.topic or part.value("real_topic", number) or part.run_of(number).topic
-                attributes = each.operation.attributes(topic, each.group or self._group_of(each.nack))
+                attributes = each.operation.attributes(topic, each.group or groups.get(each.nack, ""))
                 origin = part.value("origin_message_id", number)
                 message_id = self._executor.message_id(position)
                 # Nobody is given the id of one that waits, and was moved on.
@@ -203,10 +207,12 @@ class EffectSpans:
                     attributes[names.ORIGIN_ID] = origin
                 self._add(each.operation, each.begin_ms, each.end_ms, parent, attributes)
 
-    def _group_of(self, nack: int | None) -> str:
-        """Whose it was; empty where that is forgotten."""
-        of = self._executor.state.retries_of
-        return "" if nack is None else next((group for group in of.groups() if nack in of.of(group)), "")
+    def _groups_of(self, nacks: Set[int]) -> Mapping[int | None, str]:
+        """Whose they were, as far as that isn't forgotten."""
+        if not nacks:
+            return {}
+        of, wanted = self._executor.state.retries_of, BitMap64(nacks)
+        return {nack: group for group in of.groups() for nack in of.of(group) & wanted}
 
 
 def _given_back(topic: str, since_ms: int) -> tuple[Operation, int] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pyroaring import BitMap64
@@ -14,7 +15,7 @@ from lakemq.gateway.effects.executor import Executor
 from lakemq.gateway.redrive.dead_letters import find_dead_letters, find_record
 from lakemq.gateway.redrive.progress import Progress
 from lakemq.gateway.redrive.records import Redrive, copies_of, redrive_of
-from lakemq.gateway.redrive.run import AGAIN_S, Run
+from lakemq.gateway.redrive.run import Run, again_while
 from lakemq.model.errors import (
     Busy,
     FlowControl,
@@ -149,12 +150,7 @@ class Redriver:
 
     async def _read_once_there(self, position: int) -> Redrive:
         """`_read`, waiting for a lake that is away."""
-        while True:
-            try:
-                return await self._read(position)
-            except LakeUnreadable as error:
-                logger.warning("a redrive is waiting; retrying: %s", error)
-                await asyncio.sleep(AGAIN_S)
+        return await again_while(partial(self._read, position), lambda error: isinstance(error, LakeUnreadable))
 
     async def _read(self, position: int) -> Redrive:
         row = await self._row(position)

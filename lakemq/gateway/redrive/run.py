@@ -32,6 +32,18 @@ AGAIN_S = 1.0
 T = TypeVar("T")
 
 
+async def again_while(step: Callable[[], Awaitable[T]], passes: Callable[[Exception], bool]) -> T:
+    """What the step returns, tried again each second while it fails by what may pass. Raises what doesn't."""
+    while True:
+        try:
+            return await step()
+        except (LakemqError, OSError) as error:
+            if not passes(error):
+                raise
+            logger.warning("a redrive is waiting; retrying: %s", error)
+            await asyncio.sleep(AGAIN_S)
+
+
 class _Copies(NamedTuple):
     """A frame of copies of the dead letters at `positions`."""
 
@@ -63,14 +75,7 @@ class Run:
         await self._again_until_written(self._finish)
 
     async def _again_until_written(self, step: Callable[[], Awaitable[T]]) -> T:
-        while True:
-            try:
-                return await step()
-            except LogDamaged:
-                raise  # no time heals that
-            except (LakemqError, OSError) as error:
-                logger.warning("a redrive is waiting; retrying: %s", error)
-                await asyncio.sleep(AGAIN_S)
+        return await again_while(step, lambda error: not isinstance(error, LogDamaged))  # which no time heals
 
     async def _look_back(self) -> None:
         """Learn what was redriven before this process began, or by another redrive."""

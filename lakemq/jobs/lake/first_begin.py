@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lakemq.jobs.errors import LakeOutOfStep
-from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.log_client import LogClient, LogEnd
 from lakemq.jobs.tables.table_files import is_table
 from lakemq.jobs.tables.tables import TABLES
 from lakemq.storage.lake.progress import read_progress
@@ -21,12 +21,13 @@ from lakemq.storage.log.dropped import covers
 logger = logging.getLogger(__name__)
 
 
-def check_first_begin(lake: Path, clients: Mapping[str, LogClient], *, may_lack_older: bool) -> None:
-    """To be called before tables are made. Raises `LakeOutOfStep` where no table has anything of a broker whose log
-    begins later than its first message, unless the log dropped all of that or `may_lack_older`; `BrokerUnavailable`,
-    `OSError`."""
-    begins = {broker: client.end().begin_position for broker, client in clients.items()}
-    late = {broker: first for broker, first in begins.items() if first > 0}
+def check_first_begin(
+    lake: Path, clients: Mapping[str, LogClient], ends: Mapping[str, LogEnd], *, may_lack_older: bool
+) -> None:
+    """To be called before tables are made, with what the brokers say of their logs. Raises `LakeOutOfStep` where no
+    table has anything of a broker whose log begins later than its first message, unless the log dropped all of that or
+    `may_lack_older`; `BrokerUnavailable`, `OSError`."""
+    late = {broker: end.begin_position for broker, end in ends.items() if end.begin_position > 0}
     known = _brokers_of(lake) if late else set[str]()
     for broker, first in late.items():
         if broker in known or covers(clients[broker].dropped(), 0, first):

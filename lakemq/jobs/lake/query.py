@@ -116,11 +116,12 @@ class LakeQuery:
         self._driver.check_now()
         heal_lake(lake, lambda: ",".join(self._options.brokers), self._alone)
         forget_cached_logs(self._session)
-        check_first_begin(lake, self._clients, may_lack_older=self._settings.lake.may_lack_older)
+        ends = {broker: client.end() for broker, client in self._clients.items()}
+        check_first_begin(lake, self._clients, ends, may_lack_older=self._settings.lake.may_lack_older)
         for table in TABLES:
             table.create(self._session, lake)
         self._driver.take()
-        self._logs = {broker: client.end().log_id for broker, client in self._clients.items()}
+        self._logs = {broker: end.log_id for broker, end in ends.items()}
         self._writers = {table.name: _writer(self._session, table, lake, self._logs, self._driver) for table in TABLES}
         self._held = {table.name: self._begin_of_table(table) for table in TABLES}
         self._positions = {broker: min(held[broker] for held in self._held.values()) for broker in self._clients}

@@ -80,6 +80,15 @@ def list_segments(files: Files, directory: Path) -> list[Segment]:
     return segments
 
 
+def list_segments_of_closed(files: Files, directory: Path) -> list[Segment]:
+    """Those of a log that nobody has open, as the next start finds them: without one that it removes
+    (`was_taken_back`). Raises `LogVersion`, `OSError`."""
+    segments = list_segments(files, directory)
+    if was_taken_back(files, segments):
+        segments.pop()
+    return segments
+
+
 def _refuse_newer(segment: Segment, header: bytes) -> None:
     """A segment that a newer lakemq began would else look as if it had never been begun."""
     if len(header) < HEADER_BYTES or header[VERSION_AT] <= VERSION:

@@ -9,7 +9,7 @@ from lakemq.model.agreement import History
 from lakemq.model.errors import LakemqError
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.cutting import finish_cut
-from lakemq.storage.log.recovery import list_segments, read_segment, was_taken_back
+from lakemq.storage.log.recovery import list_segments_of_closed, read_segment
 from lakemq.storage.segment.frame import KIND_STATE, FrameError, decode_meta
 from lakemq.storage.segment.segment import Segment
 from lakemq.storage.segment.segment_index import SegmentIndex
@@ -32,13 +32,11 @@ class ClosedLog:
     def __init__(self, files: Files, directory: Path) -> None:
         self.files, self.directory = files, directory
         self.cut_before = finish_cut(files, directory)
-        self.segments = list_segments(files, directory)
+        self.segments = list_segments_of_closed(files, directory)
         self._indexes: dict[Segment, SegmentIndex] = {}
         self.identity = self._read_end()
 
     def _read_end(self) -> LogIdentity:
-        if was_taken_back(self.files, self.segments):
-            self.segments.pop()
         while self.segments:
             index, state = read_segment(self.files, self.segments[-1])
             if index.covered_bytes:

@@ -25,7 +25,7 @@ from lakemq.storage.disk.lock import DirectoryLock
 from lakemq.storage.log.cutting import finish_cut
 from lakemq.storage.log.flush_mark import NAME
 from lakemq.storage.log.positions import WRITTEN, read_reserved, write_reserved
-from lakemq.storage.log.recovery import REPAIRING, interrupted, list_segments, was_taken_back
+from lakemq.storage.log.recovery import REPAIRING, interrupted, list_segments_of_closed
 from lakemq.storage.mend.verify import Damage, Stretch, commit_log_dir, known_index, stretches
 from lakemq.storage.segment.frame import (
     KIND_HOLE,
@@ -304,11 +304,9 @@ def repair_log(data_dir: Path, files: Files | None = None) -> Repaired:
     try:
         files.remove_ending(directory, SCRATCH)
         finish_cut(files, directory)
-        segments = list_segments(files, directory)
+        segments = list_segments_of_closed(files, directory)
         if not segments:
             raise LakemqError(f"the log in {data_dir} has no segments")
-        if was_taken_back(files, segments):
-            segments.pop()  # a start removes it
         repair = _repair(files, directory, segments)
     finally:
         lock.release()

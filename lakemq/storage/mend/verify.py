@@ -9,7 +9,7 @@ from typing import NamedTuple
 from lakemq.model.errors import LakemqError
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.cutting import CUTTING
-from lakemq.storage.log.recovery import REPAIRING, interrupted, list_segments, was_taken_back
+from lakemq.storage.log.recovery import REPAIRING, interrupted, list_segments_of_closed
 from lakemq.storage.segment.frame import KIND_HOLE, Meta
 from lakemq.storage.segment.scan import Broken, find_frame, scan
 from lakemq.storage.segment.segment import Segment
@@ -97,10 +97,7 @@ def verify_log(data_dir: Path, files: Files | None = None) -> LogReport:
         damages.append(Damage(REPAIRING, 0, 0, "lakemq log repair did not come to its end: run it once more"))
     if files.exists(directory / CUTTING):
         damages.append(Damage(CUTTING, 0, 0, "a cut did not come to its end: start the gateway, which makes it"))
-    segments = list_segments(files, directory)
-    if was_taken_back(files, segments):
-        segments.pop()  # a start removes it
-    for segment in segments:
+    for segment in list_segments_of_closed(files, directory):
         if reports and reports[-1].next_position != segment.base_position and not reports[-1].damages:
             last = reports[-1]
             why = f"positions {last.next_position} to {segment.base_position - 1} are missing"

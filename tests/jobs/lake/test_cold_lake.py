@@ -102,7 +102,8 @@ def _check_new_lakes(spark: SparkSession, gateway: GatewayProcess, lake: Path) -
         run.stop()
     assert min(position for (position,) in rows_of(lake, "messages", ["position"])) >= first
     with closing(LogClient(gateway.url)) as client:
-        check_first_begin(lake, {"broker-a": client}, may_lack_older=False)  # it is known from then on
+        ends = {"broker-a": client.end()}
+        check_first_begin(lake, {"broker-a": client}, ends, may_lack_older=False)  # it is known from then on
 
 
 def _merge(spark: SparkSession, lake: Path, table: LakeTable) -> None:

@@ -95,7 +95,7 @@ def test_a_new_lake_begins_where_a_log_does_that_dropped_all_before(gateway: Gat
         put_topic(http, "t")
         fill(http, gateway.url, 0)
         assert broker_of(gateway.url)["lake"]["dropped"][0][0] == 0
-        check_first_begin(tmp_path / "lake", {"broker-a": client}, may_lack_older=False)
+        check_first_begin(tmp_path / "lake", {"broker-a": client}, {"broker-a": client.end()}, may_lack_older=False)
 
 
 def check_streams(spark: SparkSession, gateway: GatewayProcess, held: int, begins: int) -> None:
