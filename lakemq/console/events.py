@@ -44,8 +44,8 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI's."""
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         with self._places.place():
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             writing = asyncio.ensure_future(self._write(send))
             stopping = asyncio.ensure_future(self._places.stopping.wait())
             gone = client_gone(scope)

@@ -29,7 +29,8 @@ class Places:
 
     @contextmanager
     def place(self) -> Generator[None]:
-        """One of them, meanwhile."""
+        """One of them, meanwhile. Raises `Busy` where there is none: others may have come since the `check`."""
+        self.check()
         self._taken += 1
         try:
             yield

@@ -16,6 +16,12 @@ HOPS_MAX = 16
 CHARACTERS_MAX = 64
 """An address with its port has fewer; what is longer is none."""
 _KNOWN = 1_024
+_FORWARDING = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
+
+
+def is_forwarded(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Whether whoever sends these asks for somebody else, as he says: a proxy that the settings may know nothing of."""
+    return not _FORWARDING.isdisjoint([name for name, _ in headers])
 
 
 def parse_network(text: str) -> IPv4Network | IPv6Network:

@@ -45,7 +45,7 @@ class Listener(Section):
     connections_max: int = Field(default=20_000, ge=1)
     """Concurrent connections."""
     connections_per_client_max: int = Field(default=15_000, ge=1)
-    """Concurrent connections from one address."""
+    """Concurrent connections from one address, of IPv6 from one network of 64 bits."""
     client_share: float = Field(default=0.75, gt=0, le=1)
     head_ms_max: int = Field(default=10_000, ge=10, le=HOUR_MS)
     idle_ms_max: int = Field(default=75_000, ge=10, le=HOUR_MS)

@@ -9,11 +9,12 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 
 from lakemq.model.errors import Busy
+from lakemq.model.network import network_of
 from lakemq.web.asgi import Client
 
 
 class Gate:
-    """Lives on the event loop."""
+    """Lives on the event loop. A client is known by its network."""
 
     def __init__(self, places: int, waiting_max: int, share: float) -> None:
         """`waiting_max`: so many may wait, and this `share` of them from one client."""
@@ -44,6 +45,7 @@ class Gate:
     @contextmanager
     def keep(self, client: Client) -> Generator[None]:
         """Have room to wait in, whoever comes meanwhile. Raises `Busy` when too much waits, or may come to."""
+        client = network_of(client)
         if self._all_kept >= self._waiting_max or self._kept[client] >= self._each_max:
             raise Busy("too many requests wait to be worked on")
         self._all_kept += 1
@@ -57,6 +59,7 @@ class Gate:
                 del self._kept[client]
 
     async def _wait(self, client: Client) -> None:
+        client = network_of(client)
         queue = self._waiting.get(client)
         if queue is None:
             queue = self._waiting[client] = deque()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from lakemq.model.network import network_of
 from lakemq.web.asgi import Client
 
 TOLD_SHARE = 0.05
@@ -22,7 +23,7 @@ class Place(IntEnum):
 
 
 class _Taken:
-    """How many connections are at one kind of place, of each client and of all."""
+    """How many connections are at one kind of place, of each client, by its network, and of all."""
 
     __slots__ = ("all", "of")
 
@@ -30,11 +31,16 @@ class _Taken:
         self.all = 0
         self.of: dict[Client, int] = {}
 
+    def count(self, client: Client) -> int:
+        return self.of.get(network_of(client), 0)
+
     def add(self, client: Client) -> None:
+        client = network_of(client)
         self.all += 1
         self.of[client] = self.of.get(client, 0) + 1
 
     def remove(self, client: Client) -> None:
+        client = network_of(client)
         self.all -= 1
         self.of[client] -= 1
         if not self.of[client]:
@@ -58,7 +64,7 @@ class Places:
         """Why this client's next connection isn't served; None: it is."""
         if self._served.all >= self._served_max:
             return "the server has as many connections as it may"
-        if self._served.of.get(client, 0) >= self._per_client_max:
+        if self._served.count(client) >= self._per_client_max:
             return "this client has as many connections as it may"
         return None
 
@@ -67,7 +73,7 @@ class Places:
         if not refused:
             self._served.add(client)
             return Place.SERVED
-        if not tells or self._told.all >= self._told_max or self._told.of.get(client, 0) >= TOLD_PER_CLIENT_MAX:
+        if not tells or self._told.all >= self._told_max or self._told.count(client) >= TOLD_PER_CLIENT_MAX:
             return Place.NONE
         self._told.add(client)
         return Place.TOLD

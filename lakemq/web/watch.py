@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Protocol
 
+from lakemq.model.network import network_of
 from lakemq.settings import Listener
 from lakemq.web.asgi import Client
 
@@ -117,7 +118,8 @@ class _OfClient:
 
 class Uploads:
     """Bodies that have begun to come and are not whole yet. When they are too many bytes, one that doesn't go on
-    is given up for the others; when all do, the newcomer is. So it is among those of one client, who has his share."""
+    is given up for the others; when all do, the newcomer is. So it is among those of one client, known by its network,
+    who has his share."""
 
     def __init__(self, bytes_max: int, each_bytes_max: int, share: float, clock: Callable[[], float]) -> None:
         """`each_bytes_max`: more of one body is never kept. `share`: of all the bytes, for one client."""
@@ -131,7 +133,7 @@ class Uploads:
 
     def add(self, connection: Watched, size: int) -> bool:
         """So many bytes more have come; False when there is no room for them."""
-        now, client = self._clock(), connection.client_address
+        now, client = self._clock(), network_of(connection.client_address)
         of_client = self._clients.get(client)
         if of_client is None:
             of_client = self._clients[client] = _OfClient()
@@ -154,7 +156,8 @@ class Uploads:
 
     def _give_way(self, stalest: Watched, connection: Watched, now: float) -> bool:
         """Make room: by giving up the one that hasn't gone on for longest, or else, and then False, the newcomer."""
-        if stalest is connection or now - self._clients[stalest.client_address].bodies[stalest][1] < STALE_S:
+        bodies = self._clients[network_of(stalest.client_address)].bodies
+        if stalest is connection or now - bodies[stalest][1] < STALE_S:
             self.remove(connection)
             return False
         self.remove(stalest)
@@ -163,7 +166,7 @@ class Uploads:
 
     def remove(self, connection: Watched) -> None:
         """It is whole, or will never be."""
-        client = connection.client_address
+        client = network_of(connection.client_address)
         of_client = self._clients.get(client)
         if of_client is None or connection not in of_client.bodies:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakemq.model.forwarded import CHARACTERS_MAX, HOPS_MAX, Proxies, parse_network, plain_address
+from lakemq.model.forwarded import CHARACTERS_MAX, HOPS_MAX, Proxies, is_forwarded, parse_network, plain_address
 
 PROXIES = Proxies(["10.0.0.0/8", "192.0.2.1", "2001:db8::/32"])
 PEER = "10.0.0.1"
@@ -67,3 +67,9 @@ def test_an_address_is_known_without_its_port() -> None:
     assert plain_address("[::1]") == "::1"
     assert plain_address("[::1]x") is None
     assert plain_address("127.0.0.1:80") == "127.0.0.1"
+
+
+@pytest.mark.parametrize("name", [b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"])
+def test_a_proxy_says_that_it_is_one(name: bytes) -> None:
+    assert is_forwarded([(b"host", b"lake.example"), (name, b"198.51.100.7")])
+    assert not is_forwarded([(b"host", b"lake.example")])

@@ -30,3 +30,14 @@ def test_all_who_are_told_are_few() -> None:
     assert [enter(places, str(number)) for number in range(7)] == [Place.TOLD] * 5 + [Place.NONE] * 2
     places.leave("0", Place.TOLD)
     assert enter(places, "0") is Place.TOLD
+
+
+def test_of_ipv6_all_addresses_of_a_network_are_one_client() -> None:
+    """Anybody has so many of them to choose from."""
+    places = Places(served_max=10, served_per_client_max=2)
+    assert enter(places, "2001:db8::1") is Place.SERVED
+    assert enter(places, "2001:db8::ffff:2") is Place.SERVED
+    assert enter(places, "2001:db8::3") is Place.TOLD
+    assert enter(places, "2001:db8:0:1::1") is Place.SERVED
+    places.leave("2001:db8::1", Place.SERVED)
+    assert enter(places, "2001:db8::3") is Place.SERVED

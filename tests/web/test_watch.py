@@ -167,6 +167,17 @@ def test_uploads_of_one_client_leave_room_for_those_of_others() -> None:
     assert (uploads.bytes, other.end) == (large, "")
 
 
+def test_uploads_of_a_network_of_ipv6_are_one_clients() -> None:
+    large = 8 * SMALL_BYTES
+    uploads = Uploads(4 * large, large, 0.5, lambda: 0.0)
+    own = [Client(f"2001:db8::{number}") for number in range(3)]
+    assert [uploads.add(each, large) for each in own] == [True, True, False]
+    assert uploads.add(Client("2001:db8:0:1::"), large)
+    for each in own:
+        uploads.remove(each)
+    assert uploads.bytes == large
+
+
 def test_one_upload_is_taken_whatever_the_share() -> None:
     uploads = Uploads(1_000_000, 1_000_000, 0.5, lambda: 0.0)
     one = Client("a")

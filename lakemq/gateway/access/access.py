@@ -19,6 +19,7 @@ from lakemq.gateway.access.caller import SCOPE, Anonymous, Caller, Known, Seen
 from lakemq.gateway.access.quotas import QuotaKeeper, Usage
 from lakemq.model.access import ADMINISTRATOR, User, UserType
 from lakemq.model.errors import FlowControl, Forbidden, InvalidRequest, LakemqError, OverQuota, Unauthenticated
+from lakemq.model.forwarded import is_forwarded
 from lakemq.model.network import is_neighbour
 from lakemq.model.token import Token, parse_bearer
 from lakemq.storage.disk.clock import Clock
@@ -31,9 +32,6 @@ from lakemq.wire.registering import read_tokens
 
 CALLERS_MAX = 4_096
 """So many pairs of a token and an address are known without looking anything up, and so many addresses without one."""
-
-_FORWARDING = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
-"""Headers by which a proxy says that it asks for somebody else."""
 
 
 class Users(Protocol):
@@ -222,7 +220,7 @@ class Access:
 
     def _nobody(self, headers: Headers, address: str | None) -> Anonymous:
         """Whoever asks from there without a token. A proxy on this machine is told nothing that it would hand on."""
-        key = address, is_neighbour(address) and _FORWARDING.isdisjoint([name for name, _ in headers])
+        key = address, is_neighbour(address) and not is_forwarded(headers)
         found = self._nobodies.get(key)
         if found is None:
             token_file = self._token_file if key[1] else ""

@@ -35,6 +35,7 @@ from lakemq.model.errors import (
     RequestTimeout,
     Unauthenticated,
 )
+from lakemq.model.forwarded import is_forwarded
 from lakemq.model.network import network_of
 from lakemq.model.noted import Sieve
 from lakemq.settings import SqlHttp
@@ -87,10 +88,10 @@ class SqlHandler:
 
     async def __call__(self, request: HttpRequest) -> None:
         """Answers one request. Raises `LakemqError`."""
-        scope, source = request.scope, client_of(request.scope)
+        scope = request.scope
         asked_by, statement = "", ""
         try:
-            asker = await self.ask(self._who.asks, _authorization(scope), source)
+            asker = await self._known(scope)
             asked_by = asker.name
             body = await read_body(request.receive, self._limits.request_bytes_max)
             await self._take(scope, asker, len(body))
@@ -134,10 +135,14 @@ class SqlHandler:
             logger.warning("SQL was refused to %s from %s: %s%s", *said, extra=about(scope))
         self._refusals.add(Refusal(asked_by, source, what, error.detail, request_id_of(scope)))
 
+    async def _known(self, scope: Scope) -> Asker:
+        said = _authorization(scope), client_of(scope), is_forwarded(scope["headers"])
+        return await self.ask(self._who.asks, *said)
+
     async def admit(self, request: HttpRequest, size: int) -> Asker:
         """Who asks with so many bytes, where that one's quota has room. Raises `LakemqError`."""
         scope = request.scope
-        asker = await self.ask(self._who.asks, _authorization(scope), client_of(scope))
+        asker = await self._known(scope)
         await self._take(scope, asker, size)
         return asker
 

@@ -89,10 +89,13 @@ class Who:
         self._connections: dict[str, Connections] = {}
         self._lock = Lock()
 
-    def asks(self, authorization: str | None, source: str | None) -> Asker:
-        """Who sends that header from that address. Raises `Unauthenticated`, `Forbidden`, `BrokerUnavailable`."""
-        if not authorization and not is_neighbour(source):
-            raise Unauthenticated("from another machine this takes a token, `Authorization: Bearer lmq_...`")
+    def asks(self, authorization: str | None, source: str | None, forwarded: bool = False) -> Asker:
+        """Who sends that header from that address. `forwarded`: he says that he asks for somebody else, who may be
+        anywhere. Raises `Unauthenticated`, `Forbidden`, `BrokerUnavailable`."""
+        if not authorization and (forwarded or not is_neighbour(source)):
+            raise Unauthenticated(
+                "from another machine, or through a proxy, this takes a token, `Authorization: Bearer lmq_...`"
+            )
         addresses = self._addresses()
         brokers = tuple(each for each in addresses.split(",") if each)
         said = b"" if authorization is None else b"said " + authorization.encode()

@@ -47,10 +47,10 @@ def test_one_client_can_not_take_all_places_to_wait_in() -> None:
     async def all_of_it() -> None:
         gate = Gate(1, 10, 0.5)
         async with gate.place(None):
-            tasks = [asyncio.create_task(wait(gate, "a")) for _ in range(5)]
+            tasks = [asyncio.create_task(wait(gate, f"2001:db8::{each}")) for each in range(5)]
             await settle()
             with pytest.raises(Busy):
-                await wait(gate, "a")
+                await wait(gate, "2001:db8::a")  # of IPv6 anybody has a network of addresses
             tasks += [asyncio.create_task(wait(gate, client)) for client in "bbbbc"]
             await settle()
             with pytest.raises(Busy):

@@ -136,6 +136,8 @@ def test_a_header_without_a_value_is_not_none(scene: Scene) -> None:
         for said in ("", None):
             with pytest.raises(Unauthenticated):
                 who.asks(said, "192.0.2.1")
+        with pytest.raises(Unauthenticated, match="through a proxy"):
+            who.asks(None, "127.0.0.1", forwarded=True)
     finally:
         who.close()
 
