@@ -29,6 +29,7 @@ from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
 from lakemq.storage.disk.lock import DirectoryLock
+from lakemq.storage.log.recovery import list_segments
 from lakemq.traces.spans import Spans
 from lakemq.web.asgi import Receive, Scope, Send, client_of, send_answer
 from lakemq.web.front import Front
@@ -100,6 +101,7 @@ class Exchange:
         self._connections, self._address = connections, address
         incarnation = Incarnation(self._files, settings.storage.data_dir)
         incarnation.load()
+        self._forget_without_log(incarnation)
         leadership = await open_leadership(settings, self._files, "")
         advertised = settings.gateway.advertise or address
         elsewhere = partial(log_elsewhere, settings, self._files)
@@ -122,6 +124,19 @@ class Exchange:
             del broker
             forget_handlers()
             self._renew()
+
+    def _forget_without_log(self, incarnation: Incarnation) -> None:
+        """A folder whose log is gone, as where its disk is not mounted, is nobody that it was: it led with an empty log
+        else, and its members followed that. Raises `OSError`, `LogVersion`."""
+        directory = self._settings.storage.data_dir / "commitlog"
+        self._files.make_dirs(directory)
+        if incarnation.lives and not list_segments(self._files, directory):
+            logger.error(
+                "there is no log in %s, and this replica had one: it follows, and leads no more until it is in sync "
+                "again; if it led alone, put the log back, or see lakemq broker elect --unclean",
+                directory,
+            )
+            incarnation.forget()
 
     async def _follow(self, broker: Broker, follower: Follower, election: Election) -> None:
         """Open the broker of who follows, and serve it."""

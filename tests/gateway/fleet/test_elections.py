@@ -68,6 +68,21 @@ def test_a_store_that_has_lost_who_led_is_not_believed(tmp_path: Path) -> None:
         assert role_of(behind) == "follower"
 
 
+def test_a_leader_whose_log_is_gone_follows_a_member_that_has_all(tmp_path: Path) -> None:
+    """As where the disk of the log isn't mounted: it led again within its lease, with a new log."""
+    with replicas(tmp_path, **SYNC) as fleet:
+        produce(fleet.http(0), "t", "acknowledged")
+        log_id = broker_of(fleet.http(0))["log_id"]
+        fleet.kill(0)
+        shutil.rmtree(tmp_path / "0" / "commitlog")
+        fleet.start(0)
+        assert fleet.leader([1]) == 1
+        assert produce(fleet.http(1), "t", "by the next leader")
+        fleet.in_sync(0, 1)
+        assert broker_of(fleet.http(0))["log_id"] == log_id
+        assert [each["body"] for each in pull_all(fleet.http(1), "t")] == ["acknowledged", "by the next leader"]
+
+
 def test_a_replica_0_that_has_nothing_begins_no_log_where_another_replica_has_one(tmp_path: Path) -> None:
     with start_nameserver() as names:
         port = int(names.url.rpartition(":")[2])
