@@ -274,11 +274,11 @@ class Election:
         await following.pause()
         await following.forget()
         own = self._incarnation
-        member = Member(self._replica, own.name)
+        member, highest = Member(self._replica, own.name), max(own.highest, following.epoch)
         if record is None:
-            proposed = Record(self._replica, own.highest + 1, 0, (member,), own.log_id)
+            proposed = Record(self._replica, highest + 1, 0, (member,), own.log_id)
         else:
-            proposed = forced(record, member, own.highest)._replace(log_id=own.log_id)
+            proposed = forced(record, member, highest)._replace(log_id=own.log_id)
         await asyncio.to_thread(own.promise, Seal(proposed.epoch, proposed.version))
         if await self._win(proposed):
             logger.warning("replica %d leads by order: what it lacks is lost", self._replica)

@@ -13,6 +13,11 @@ class Following(Protocol):
         """Why its log takes nothing now: then it doesn't want to lead."""
         ...
 
+    @property
+    def epoch(self) -> int:
+        """The one that its log ends with."""
+        ...
+
     async def pause(self) -> None:
         """Follow no more: nothing is said of this disk from now on, and what has come is written."""
         ...

@@ -408,6 +408,11 @@ class Follower:
         return self._log.unwritable
 
     @property
+    def epoch(self) -> int:
+        """The one that its log ends with."""
+        return self._log.identity.now.epoch
+
+    @property
     def _is_replaced(self) -> bool:
         return self._said is not None and not self._said.counted
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from lakemq.testing import start_gateway
@@ -64,5 +65,30 @@ def test_a_primary_that_was_killed_as_a_static_one_leads_on_with_a_follower_that
         fleet.kill(0)
         assert fleet.leader() == 1
         assert [each["body"] for each in pull_all(fleet.http(1), "t")] == bodies
+    finally:
+        fleet.close()
+
+
+def test_a_static_follower_that_leads_by_order_has_followers_that_come_into_sync(tmp_path: Path) -> None:
+    """It knew of no record, and its log of an epoch: the record's was the lower one, and no follower's was that."""
+    with (
+        start_gateway(tmp_path / "0", **SMALL) as primary,
+        start_follower(tmp_path / "1", primary.url) as follower,
+        connect(primary) as leads,
+        connect(follower) as follows,
+    ):
+        produce(leads, "t", "static")
+        wait_for(follows, leads)
+    shutil.rmtree(tmp_path / "0")
+    fleet = Replicas(tmp_path, **SYNC)
+    try:
+        one = fleet.start(1)
+        wait_until(lambda: role_of(one) == "follower")
+        elected = one.post("/v1/broker/elect", json={"unclean": True})
+        assert elected.is_success, elected.text
+        assert fleet.leader() == 1
+        assert broker_of(one)["epoch"] == broker_of(one)["election"]["leader_epoch"]
+        fleet.start(0)
+        fleet.in_sync(0, 1)
     finally:
         fleet.close()

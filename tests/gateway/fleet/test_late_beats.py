@@ -62,6 +62,7 @@ class Still:
     """A follower of nobody."""
 
     unwritable = None
+    epoch = 1
 
     async def pause(self) -> None:
         pass
