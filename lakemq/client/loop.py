@@ -6,14 +6,18 @@ Clients are written once, for asyncio. The synchronous ones hand their calls to 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import selectors
+import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from lakemq.client.errors import Closed
+
+logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 FORKED = "the client was made before this process was forked: make one after the fork"
@@ -27,15 +31,25 @@ class BackgroundLoop:
         self.forked = False
         self._selector = selectors.DefaultSelector()
         self.loop = asyncio.SelectorEventLoop(self._selector)
-        self._thread = threading.Thread(target=self.loop.run_forever, name="lakemq-client", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="lakemq-client", daemon=True)
         self._thread.start()
+
+    def _run(self) -> None:
+        while True:  # `SystemExit` of a callback of a user's ends no client but that user's own
+            try:
+                return self.loop.run_forever()
+            except BaseException:
+                logger.exception("a callback on the clients' thread raised what ends programs")
 
     def run(self, coroutine: Coroutine[Any, Any, Result], timeout_s: float | None = None) -> Result:
         """Run it there and wait for its result. Anything that interrupts the wait, such as Ctrl-C or a `TimeoutError`,
-        cancels it. Raises `Closed` in a forked child."""
+        cancels it. Raises `Closed` in a forked child, and as the process ends."""
         if self.is_here():
             coroutine.close()
             raise RuntimeError(WRONG_THREAD)
+        if sys.is_finalizing():  # its thread runs no more
+            coroutine.close()
+            raise Closed("the process ends")
         future = self.submit(coroutine)
         try:
             return future.result(timeout_s)
@@ -52,7 +66,7 @@ class BackgroundLoop:
                     return
                 yield taken[0]
         finally:
-            if isinstance(items, AsyncGenerator) and not self.forked:
+            if isinstance(items, AsyncGenerator) and not (self.forked or sys.is_finalizing()):
                 self.run(items.aclose())
 
     def is_here(self) -> bool:

@@ -124,11 +124,11 @@ class PushConsumer:
 
     def close(self) -> None:
         """Finish the messages that are being processed, waiting at most 5 s, commit, and leave the group. The other
-        members get the queues at once. If a listener calls this, `close` doesn't wait for it: the consumer is closed
-        once the listener has returned."""
+        members get the queues at once. If a listener or a callback calls this, `close` doesn't wait for it: the
+        consumer is closed once that has returned."""
         closing = self._loop.submit(self._engine.close())
         closing.add_done_callback(lambda _: self._threads.shutdown(wait=False))
-        if not getattr(self._here, "listening", False):
+        if not getattr(self._here, "listening", False) and not self._loop.is_here():
             closing.result()
             self._threads.shutdown(wait=False, cancel_futures=True)
 

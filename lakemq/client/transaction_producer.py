@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, Unpack
 
 from lakemq.client.consume.listener import check_transaction_listener
 from lakemq.client.durations import Seconds
+from lakemq.client.in_thread import in_thread
 from lakemq.client.outgoing import Message, MessageFields, message_of
 from lakemq.client.produce.options import ProducerOptions
 from lakemq.client.produce.transactions import Resolution, TransactionReceipt, Transactions
@@ -89,4 +89,4 @@ class TransactionProducer(Producer):
 
     async def _check(self, message: MessageView) -> Resolution:
         check = self._listener.check_local_transaction
-        return await asyncio.get_running_loop().run_in_executor(self._pool, check, message)
+        return await in_thread(self._pool, check, message)

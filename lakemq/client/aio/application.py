@@ -20,6 +20,7 @@ from lakemq.client.app.parameters import Given, Parameters
 from lakemq.client.app.stopping import check_main_thread, loop_asked_to_stop, say_stopping
 from lakemq.client.consume.listener import ConsumeResult
 from lakemq.client.errors import Closed
+from lakemq.client.in_thread import in_thread
 from lakemq.client.view import MessageView
 from lakemq.model.errors import InvalidRequest
 
@@ -137,7 +138,7 @@ class App(BaseApp):
         if listener.is_async:
             return await listener.function(**arguments)
         call = partial(listener.function, **arguments)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        return await in_thread(self._threads, call)
 
     def _connected(self) -> Mapping[str, bool]:
         return {group: consumer.connected for group, consumer in self._consumers.items()}

@@ -205,10 +205,11 @@ class Producer:
             await core.learn(topic)
             kind = core.lane_of(topic, fields, oneway)
             assert kind is not None
-        if core.filled != self._filled:
+        appended = core.append(kind, body, fields, self._tracing)
+        if core.filled != self._filled:  # only now: what others append meanwhile comes after this one
             self._filled = core.filled
             await asyncio.sleep(0)
-        return core.append(kind, body, fields, self._tracing)
+        return appended
 
     async def _wait_for_room(self, core: Core) -> None:
         try:

@@ -331,7 +331,8 @@ class PullConsumer:
             if stream.waiting and count_max:
                 parts.append(stream.take(count_max))
                 count_max -= parts[-1].num_rows
-        return MessageBatch(pa.concat_tables(parts), self._decoder) if parts else None
+        # Brokers of different versions answer with different columns: those that one lacks are null.
+        return MessageBatch(pa.concat_tables(parts, promote_options="default"), self._decoder) if parts else None
 
     async def _try_commit(self, streams: Sequence[PullStream]) -> None:
         try:

@@ -52,6 +52,9 @@ class ConsumeLater(Exception):
     A positional number is a level, too. Because a number above 0 looks like seconds, it causes a `DeprecationWarning`.
     """
 
+    delay_level: int = 0
+    reason: str | BaseException | None = None
+
     def __init__(
         self,
         *given: int | str | BaseException | timedelta | None,
@@ -76,7 +79,7 @@ class ConsumeLater(Exception):
             warnings.warn(_AMBIGUOUS.format(found), DeprecationWarning, stacklevel=2)
         super().__init__(f"consume later, delay level {found}")
         self.delay_level = found
-        self.reason: str | BaseException | None = at_place.get("reason", reason)
+        self.reason = at_place.get("reason", reason)
 
 
 def level_after(delay: timedelta) -> int:
@@ -301,7 +304,7 @@ def run_batch_listener(listener: BatchListener, work: Work[MessageView], terms: 
         with terms.span(messages) if terms.span else _NO_SPAN as fail:
             return _of_batch(work, _told(listener(messages), fail), terms, begin_s)
     except BaseException as error:  # noqa: BLE001
-        return _all_failed(work, _by_error(work.done, error, messages[0], terms), begin_s)
+        return _all_failed(work, _by_error(work.done, error, work.messages[work.done], terms), begin_s)
 
 
 async def run_async_batch_listener(listener: AsyncBatchListener, work: Work[MessageView], terms: Terms) -> Outcome:
@@ -315,11 +318,11 @@ async def run_async_batch_listener(listener: AsyncBatchListener, work: Work[Mess
     except asyncio.CancelledError as error:
         if _is_cancelled():
             raise
-        return _all_failed(work, _by_error(work.done, error, messages[0], terms), begin_s)
+        return _all_failed(work, _by_error(work.done, error, work.messages[work.done], terms), begin_s)
     except ENDS_LOOP:
         raise
     except BaseException as error:  # noqa: BLE001
-        return _all_failed(work, _by_error(work.done, error, messages[0], terms), begin_s)
+        return _all_failed(work, _by_error(work.done, error, work.messages[work.done], terms), begin_s)
 
 
 def _of_batch(work: Work[MessageView], result: ConsumeResult | None, terms: Terms, begin_s: float) -> Outcome:

@@ -175,8 +175,10 @@ class Member:
     async def leave(self) -> None:
         """Say that this client is gone, once its offsets are stored."""
         if self.started:
-            await self.membership.close()
-            self.offsets.close()
+            try:
+                await self.membership.close()
+            finally:
+                self.offsets.close()
 
     def may_commit(self, queue: MessageQueue) -> bool:
         """Whether nobody else can have committed offsets of the queue since this client has it."""

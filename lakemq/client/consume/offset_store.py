@@ -110,8 +110,14 @@ class BrokerOffsets:
             if len(offsets) == 1:
                 raise
             # A topic was deleted: that keeps no other queue's offset from being stored.
+            gone: LakemqError | None = None
             for queue, offset in offsets.items():
-                await self._store(broker, {queue: offset})
+                try:
+                    await self._store(broker, {queue: offset})
+                except (TopicNotFound, QueueNotFound) as error:
+                    gone = error
+            if gone is not None:
+                raise gone from None
 
 
 class LocalOffsets:

@@ -181,7 +181,7 @@ class Halves:
 def _call(callback: Callable[[Any], object], argument: Any) -> None:
     try:
         callback(argument)
-    except Exception:  # as with asyncio's futures and those of threads: others are still to be told
+    except (Exception, SystemExit):  # as with futures of threads: others are still to be told
         logger.exception("a callback of a sent message failed")
 
 

@@ -213,7 +213,11 @@ class Core:
     def _rouse(self, lane: Lane) -> None:
         if not lane.woken:
             lane.woken = True
-            self._wake(self._pump, lane)
+            try:
+                self._wake(self._pump, lane)
+            except BaseException:  # an interrupt too: else nobody wakes it any more
+                lane.woken = False
+                raise
 
     def leave(self) -> None:
         """This is a forked child: all that isn't stored is the parent's, and here nothing more is taken.
@@ -366,8 +370,8 @@ class Core:
         """Keep the queues that ordering keys are spread over up to date."""
         try:
             await self.known_queues(topic)
-        except Unreachable:
-            return  # those that are known go on
+        except LakemqError:
+            return  # those that are known go on, and what was just stored is
 
     def ack_params(self, oneway: bool = False) -> dict[str, str | int]:
         """The query that says when a request is answered."""

@@ -198,7 +198,9 @@ class Transactions:
     async def _answer(self, broker: str, transaction_id: str, message: MessageView) -> None:
         try:
             resolution = Resolution(await self._check(message))
-        except Exception:  # the listener's own: the broker asks again
+        except asyncio.CancelledError:
+            raise
+        except BaseException:  # the listener's own, `SystemExit` too: the broker asks again
             logger.exception("checking transaction %s failed", transaction_id)
             resolution = Resolution.UNKNOWN
         try:
