@@ -10,6 +10,8 @@ number at another position, which no election lets happen, has agreed only on wh
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import NamedTuple
 
 Epoch = tuple[int, int]
@@ -38,3 +40,12 @@ def agreed(own: History, its: History) -> int | None:
     while own.epochs[at + 1 : at + 2] == its.epochs[its_at + 1 : its_at + 2] != ():
         at, its_at = at + 1, its_at + 1
     return min(own.end_of(at), its.end_of(its_at))
+
+
+def goes_on(epochs: Sequence[Epoch], epoch: int, end: int) -> bool:
+    """Whether another log, which ends there in that epoch, is the beginning of the one with these epochs. True also
+    where all of them are later, and so don't tell, and in the last of them beyond its end: that is known otherwise."""
+    at = bisect_right(epochs, (epoch, end)) - 1
+    if at < 0:
+        return True
+    return epochs[at][0] == epoch and (at + 1 == len(epochs) or end <= epochs[at + 1][1])

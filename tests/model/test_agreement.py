@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakemq.model.agreement import Epoch, History, agreed
+from lakemq.model.agreement import Epoch, History, agreed, goes_on
 
 Log = list[int]
 """The epoch of the message at each position: in one epoch a position has one message."""
@@ -45,14 +45,37 @@ def common_beginning(one: Log, other: Log) -> int:
     return next((at for at, (mine, its) in enumerate(pairs) if mine != its), min(len(one), len(other)))
 
 
-@given(LIVES)
-def test_logs_of_any_lives_agree_on_just_their_common_beginning(lives: list[tuple[int, int, int, int]]) -> None:
+def lived(lives: list[tuple[int, int, int, int]]) -> list[Replica]:
     replicas = [Replica() for _ in range(3)]
     for epoch, (one, other, count, what) in enumerate(lives, 2):
         if what < 2:
             replicas[one].lead(epoch, count)
         elif one != other:
             replicas[one].follow(replicas[other], count)
+    return replicas
+
+
+@given(LIVES)
+def test_a_log_goes_on_from_another_by_the_epoch_of_that_ones_end_just_where_it_holds_all_of_it(
+    lives: list[tuple[int, int, int, int]],
+) -> None:
+    replicas = lived(lives)
+    for one in replicas:
+        for other in replicas:
+            end, epoch = len(one.log), one.log[-1] if one.log else 1
+            if end <= len(other.log):
+                is_so = common_beginning(one.log, other.log) == end
+                assert goes_on(other.epochs, epoch, end) == is_so
+
+
+def test_what_is_older_than_all_epochs_that_are_known_is_not_told() -> None:
+    assert goes_on([(3, 10), (4, 20)], 2, 15)
+    assert not goes_on([(3, 10), (4, 20)], 3, 21)
+
+
+@given(LIVES)
+def test_logs_of_any_lives_agree_on_just_their_common_beginning(lives: list[tuple[int, int, int, int]]) -> None:
+    replicas = lived(lives)
     for one in replicas:
         for other in replicas:
             found = agreed(one.history, other.history)

@@ -86,6 +86,8 @@ class Primary:
         self._trust = settings.tls.trust
         self._servers = NameServers(settings.fleet.nameservers, trust=self._trust)
         self._connections: Connections | None = None
+        self._greeted = 0
+        """The epoch of its log when it was greeted last."""
 
     @property
     def address(self) -> str:
@@ -121,11 +123,12 @@ class Primary:
             raise LakemqError(f"{address} is a {role} of broker {name}, and not the primary of {self._name}")
         if self._elected is not None:
             self._check_epoch(str(greeting.epoch), self._elected.incarnation.highest)
+        self._greeted = greeting.epoch
         return greeting
 
     def frames(self, begin: int, log: LogEpoch, log_id: str, own: Own, wait_ms: int, bytes_max: int) -> Answered:
         """Frames of its log from `begin` on, after `wait_ms` at most. Raises `Diverged` where they can't be such as
-        follow there."""
+        follow there, and `NoAnswer` where its log has begun another epoch since it was greeted."""
         params: Params = {"from": begin, "wait_ms": wait_ms, "bytes_max": bytes_max}
         params = {**params, **own._asdict(), "epoch": log.epoch}
         try:
@@ -134,6 +137,9 @@ class Primary:
             raise Diverged(f"{error.detail}, and this log ends there") from None
         self._check_epoch(answer.headers.get("Lakemq-Leader-Epoch", "0"), own.seen_epoch)
         said = _said(answer)
+        epoch = _number(answer, "Lakemq-Epoch")
+        if epoch != self._greeted:  # others may have led since: the histories are to be compared again
+            raise NoAnswer(f"{self.address} is in epoch {epoch}; when greeted it was in {self._greeted}", sent=True)
         check_end(begin, said.end_position)
         check_log(log_id, answer.headers.get("Lakemq-Log-Id", ""))
         return Answered(next_frames(answer.body, begin, log), len(answer.body), own.durable, said)

@@ -13,6 +13,7 @@ from lakemq.gateway.fleet.leadership import Leadership
 from lakemq.gateway.fleet.offered_parts import OfferedParts
 from lakemq.gateway.fleet.shown import show_only_known
 from lakemq.gateway.fleet.tenure import Elected
+from lakemq.model.agreement import goes_on
 from lakemq.model.errors import (
     Fenced,
     InvalidRequest,
@@ -154,12 +155,15 @@ class Replication:
 
     # Followers -------------------------------------------------------------------------------
 
-    def hear(self, question: Question) -> bool:
-        """A follower asks. Whether it may be sent what isn't confirmed: not if another has taken its place. Raises
-        `Fenced` where the follower goes by a later leader, or may come to."""
+    def hear(self, question: Question, begin: int) -> bool:
+        """A follower asks, whose log ends with `begin`. Whether it may be sent what isn't confirmed: not if another has
+        taken its place. Raises `Fenced` where the follower goes by a later leader, or may come to, and where its log
+        isn't the beginning of this one: it hasn't heard that another has led, and is to compare its history."""
         self._excuse()
         self.check_epoch(question.seen)
         log, (member, epoch, durable, *_) = self._log, question
+        if not goes_on(log.identity.epochs, epoch, begin):
+            raise Fenced(f"the follower's log ends with position {begin} in epoch {epoch}, and this one differs there")
         counts = self._in_sync.hear(member, epoch, durable, log.flushed_position, self._now_ms())
         if counts:
             self.erased_by.hear(member, question.erased)

@@ -68,7 +68,7 @@ class LogFrames:
         wait_ms = parse_int(query, FRAMES_WAIT_MS, self._work.limits.wait_ms_max)
         bytes_max = parse_int(query, FRAMES_BYTES_MAX, BYTES_MAX)
         topics = topics_of(query.get("topics"))
-        question = self._question(query)
+        question = self._question(query, begin)
         if question is None and self._is_a_replicas(query):
             end = await self._ends.flushed_position()
         elif question is None:
@@ -102,12 +102,12 @@ class LogFrames:
                 break
         return await self._ends.confirmed_position()
 
-    def _question(self, query: dict[str, str]) -> Question | None:
+    def _question(self, query: dict[str, str], begin: int) -> Question | None:
         """Which follower asks, if one does that counts; what it says of its disk is heard."""
         question = _read_question(query)
         if question is None or self._replication is None:
             return None
-        return question if self._replication.hear(question) else None
+        return question if self._replication.hear(question, begin) else None
 
     def _is_a_replicas(self, query: dict[str, str]) -> bool:
         """Whether it is asked by a replica that isn't in sync yet, and compares its log with this one. Raises `Fenced`
