@@ -6,10 +6,11 @@ heartbeat. Time-outs, and whatever else goes wrong, say nothing: a network that 
 
 Whoever registers names an address, and a name server that connected to any such would scan ports for him. So it only
 ever connects to **the address that the heartbeat itself came from**, at the port that was registered, and only when the
-registered host is that address, or a name of it. So nobody learns anything but of his own machine, where he can look
-himself; and a broker behind a proxy or a service's address is left alone, rather than asked at a port that isn't its.
-Nothing is sent. All probes together are at most `PROBES_A_SECOND`, however many there are to be made. Where a name has
-to be looked up first, which takes as long as it takes, the others don't wait for that.
+registered host is that address, or a name of it alone. So nobody learns anything but of his own machine, where he can
+look himself; and a broker behind a proxy or a service's address is left alone, rather than asked at a port that isn't
+its. So is one whose name has further addresses, as IPv4 and IPv6: it may listen at another one. Nothing is sent. All
+probes together are at most `PROBES_A_SECOND`, however many there are to be made. Where a name has to be looked up
+first, which takes as long as it takes, the others don't wait for that.
 """
 
 from __future__ import annotations
@@ -64,9 +65,10 @@ def _number(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def is_source(resolved: list[str], source: str) -> bool:
-    """Whether one of the addresses that a name has is that which the heartbeat came from."""
+    """Whether a name has no address but that which the heartbeat came from. The broker may listen at another one, and
+    clients find it there: what the source refuses says nothing then."""
     wanted = _number(source)
-    return any(_number(each) == wanted for each in resolved)
+    return bool(resolved) and all(_number(each) == wanted for each in resolved)
 
 
 class Round:
@@ -154,8 +156,8 @@ async def refuses(target: Target) -> bool:
 
 
 async def is_name_of(target: Target) -> bool:
-    """Whether `host` is a name of `source`. Looks it up for as long as that takes: what was given up would go on all
-    the same, and pile up."""
+    """Whether `host` is a name of `source` alone. Looks it up for as long as that takes: what was given up would go on
+    all the same, and pile up."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):

@@ -183,7 +183,8 @@ class ObjectPath(_Base):
         return len(data)
 
     def create(self, data: bytes) -> bool:
-        """Where there is nothing; whether there was nothing. Of any number of processes one does."""
+        """Where there is nothing; whether there was nothing. Of any number of processes one does. It may not be told
+        so: after a lost answer the put is made again, and meets the object that it made itself."""
         import obstore
         from obstore.exceptions import AlreadyExistsError
 

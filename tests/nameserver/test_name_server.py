@@ -185,7 +185,7 @@ def test_what_waits_for_its_turn_is_nothing_once_its_sender_has_gone(monkeypatch
 def test_whose_machine_refuses_connections_is_gone_at_once() -> None:
     with start_nameserver(nameserver__probe_ms=1) as server, connect(server) as http:
         with socket.create_server(("127.0.0.1", free_port())) as listener:
-            address = f"http://localhost:{listener.getsockname()[1]}"
+            address = f"http://127.1:{listener.getsockname()[1]}"  # looked up as a name is; `localhost` may be ::1 too
             hear(http, "a", "t", address=address)
             hear(http, "far-away", "t")
             for _ in range(2):

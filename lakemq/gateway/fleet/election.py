@@ -9,6 +9,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from lakemq.gateway.fleet.followed import Following
@@ -254,7 +255,7 @@ class Election:
     # By order --------------------------------------------------------------------------------
 
     async def force(self) -> Record:
-        """Lead with what this replica has. Raises `LeaderLives` where somebody leads, or may."""
+        """Lead with what this replica has. Raises `LeaderLives` where somebody leads, or may; `StoreUnwritable`."""
         if self._order is None or self._order.done():
             self._order = self._loop.create_future()
         self.look()
@@ -272,19 +273,26 @@ class Election:
             )
             return False
         await following.pause()
-        await following.forget()
         own = self._incarnation
         member, highest = Member(self._replica, own.name), max(own.highest, following.epoch)
         if record is None:
             proposed = Record(self._replica, highest + 1, 0, (member,), own.log_id)
         else:
             proposed = forced(record, member, highest)._replace(log_id=own.log_id)
-        await asyncio.to_thread(own.promise, Seal(proposed.epoch, proposed.version))
+        try:
+            await following.forget()
+            await asyncio.to_thread(own.promise, Seal(proposed.epoch, proposed.version))
+        except OSError as error:
+            following.start()
+            self._note(why := f"this replica can't promise to lead: {error}")
+            order.set_exception(StoreUnwritable(why))
+            return False
         if await self._win(proposed):
             logger.warning("replica %d leads by order: what it lacks is lost", self._replica)
             order.set_result(proposed)
             return True
-        await asyncio.to_thread(own.lift)
+        with suppress(OSError):  # in memory it is over, and on disk once anything can be written
+            await asyncio.to_thread(own.lift)
         following.start()
         order.set_exception(LeaderLives("another replica was quicker"))
         return False

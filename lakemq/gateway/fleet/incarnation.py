@@ -104,9 +104,13 @@ class Incarnation:
 
     def promise(self, seal: Seal) -> None:
         """Serve no epoch below that any more, until it is known that what is proposed won't come into force. On disk on
-        return; raises `OSError`."""
-        self.seal = seal
-        self._write()
+        return; raises `OSError`: then nothing may be proposed, and what was promised before is all that holds."""
+        before, self.seal = self.seal, seal
+        try:
+            self._write()
+        except OSError:
+            self.seal = before
+            raise
 
     def lift(self) -> None:
         """What was promised is over. Raises `OSError`."""

@@ -38,9 +38,11 @@ class SharedFolder:
             found = self._files.names(folder)
         except FileNotFoundError:
             return []
-        if len(found) > NAMES_MAX:
-            raise OSError(f"{folder} has {len(found)} files: these can't be records of leaders")
-        return [each for each in found if not each.endswith(SCRATCH)]
+        # Without what crashes left: else there could be so much of it that nobody sees any more who leads.
+        whole = [each for each in found if not each.endswith(SCRATCH)]
+        if len(whole) > NAMES_MAX:
+            raise OSError(f"{folder} has {len(whole)} files: these can't be records of leaders")
+        return whole
 
     def _look_for_root(self) -> None:
         if not self._files.is_dir(self._root):
@@ -68,7 +70,11 @@ class SharedFolder:
 
     def _put(self, path: Path, data: bytes) -> None:
         scratch = self._write(path, data, lasting=False)
-        self._files.rename(scratch, path)
+        try:
+            self._files.rename(scratch, path)
+        except OSError:
+            self._discard(scratch)
+            raise
 
     async def put_new(self, name: str, data: bytes) -> bool:
         """`Objects.put_new`. `errno.EPERM` where the file system has no second names."""
@@ -81,8 +87,7 @@ class SharedFolder:
         except FileExistsError:
             return False
         finally:
-            with suppress(OSError):
-                self._files.remove(scratch)
+            self._discard(scratch)
         self._files.sync_dir(path.parent)
         return True
 
@@ -90,14 +95,22 @@ class SharedFolder:
         """The data under a name of its own beside the path."""
         self._prepare(path.parent)
         scratch = path.with_name(f"{uuid4().hex}{SCRATCH}")
-        descriptor = self._files.open_append(scratch)
         try:
-            self._files.append_all(descriptor, data)
-            if lasting:
-                self._files.sync(descriptor)
-        finally:
-            self._files.close(descriptor)
+            descriptor = self._files.open_append(scratch)
+            try:
+                self._files.append_all(descriptor, data)
+                if lasting:
+                    self._files.sync(descriptor)
+            finally:
+                self._files.close(descriptor)
+        except OSError:
+            self._discard(scratch)  # a full disk is tried again and again, and each time would leave one
+            raise
         return scratch
+
+    def _discard(self, scratch: Path) -> None:
+        with suppress(OSError):
+            self._files.remove(scratch)
 
     def _prepare(self, folder: Path) -> None:
         """Have the folder, on disk."""

@@ -31,7 +31,7 @@ class ElectedLead:
         return _described(await self._hand_over(self._broker, replication.in_sync_member(replica)))
 
     async def elect(self) -> dict[str, Any]:
-        """Have this replica lead with what it has. Raises `LeaderLives`."""
+        """Have this replica lead with what it has. Raises `LeaderLives`, `StoreUnwritable`."""
         if self._broker.replication is not None:
             return {"leader": self._broker.settings.broker.replica, "epoch": self._broker.replication.epoch}
         return _described(await self._election.force())

@@ -35,7 +35,8 @@ class Lead(Protocol):
         ...
 
     async def elect(self) -> dict[str, Any]:
-        """Have this replica lead, with what it has. Raises `LeaderLives`."""
+        """Have this replica lead, with what it has. Raises `LeaderLives`, and `StoreUnwritable` where it can't
+        write down that it does."""
         ...
 
     async def remove(self, replica: int) -> dict[str, Any]:

@@ -243,11 +243,18 @@ def make_plan(
     )
     plan.batches = [Batch(*row) for row in ranges]
     plan.found = sum(batch.count for batch in plan.batches)
+    return keep_first(lake, plan)
+
+
+def keep_first(lake: Path, plan: Plan) -> Plan:
+    """Keep the new plan, unless there is one: then that, and the positions of this one go."""
     while not write_plan(lake, plan, new=True):
-        first = read_plan(lake, wanted)
-        if first is not None:
-            _remove_all(folder)
-            return first
+        first = read_plan(lake, plan.wanted)
+        if first is None:
+            continue
+        if first.sink != plan.sink:  # else it is this one: a bucket's answer was lost, and the put was made again
+            _remove_all(_positions(lake, plan))
+        return first
     return plan
 
 

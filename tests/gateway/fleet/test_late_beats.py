@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from lakemq.gateway.fleet.election import Election
+from lakemq.gateway.fleet.election import FORCED_LEASES, Election
 from lakemq.gateway.fleet.incarnation import Incarnation
 from lakemq.gateway.fleet.leadership import Leadership
 from lakemq.gateway.fleet.shared_folder import SharedFolder
 from lakemq.model.beat import Beat
 from lakemq.model.election import elected
+from lakemq.model.errors import StoreUnwritable
 from lakemq.model.in_sync import Member, Record, shrunk
 from lakemq.settings import Broker, Fleet, Settings
 from lakemq.storage.disk.files import Files
@@ -63,15 +64,16 @@ class Still:
 
     unwritable = None
     epoch = 1
+    follows = True
 
     async def pause(self) -> None:
-        pass
+        self.follows = False
 
     async def forget(self) -> None:
         pass
 
     def start(self) -> None:
-        pass
+        self.follows = True
 
     async def turn(self) -> None:
         pass
@@ -190,6 +192,30 @@ def test_who_hands_over_knows_that_it_has_where_the_next_leader_changed_the_reco
         found = await store.read()
         assert found is not None
         assert found.members == (to,)
+        await election.close()
+
+    asyncio.run(scene())
+
+
+def test_who_can_not_promise_to_lead_by_order_says_so_and_follows_and_leads_once_it_can(tmp_path: Path) -> None:
+    async def scene() -> None:
+        election, store, _ = await begun(tmp_path, 1)
+        await store.kept.compare_and_set(Record(0, 1, 0, (Member(0, "a"),), identity().log_id))
+        assert (await election.first()).follows
+        following = Still()
+        watching = asyncio.ensure_future(election.until_elected(following))
+        await asyncio.sleep((FORCED_LEASES + 1) * LEASE_MS / 1000)
+        (tmp_path / "REPLICA.tmp").mkdir()  # so the file can't be written
+        for _ in range(2):
+            order = asyncio.ensure_future(election.force())
+            await asyncio.wait([order, watching], return_when=asyncio.FIRST_COMPLETED)
+            assert not watching.done()
+            with pytest.raises(StoreUnwritable, match="can't promise to lead"):
+                await order
+            assert following.follows
+        (tmp_path / "REPLICA.tmp").rmdir()
+        assert (await election.force()).epoch == 2  # what could not be promised counts for nothing
+        assert not (await watching).follows
         await election.close()
 
     asyncio.run(scene())

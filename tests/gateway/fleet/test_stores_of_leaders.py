@@ -11,10 +11,10 @@ import pytest
 
 from lakemq.gateway.fleet.etcd import ANSWER_BYTES_MAX, Etcd, get, put
 from lakemq.gateway.fleet.etcd_leadership import EtcdLeadership
-from lakemq.gateway.fleet.objects import OBJECT_BYTES_MAX, Objects
+from lakemq.gateway.fleet.objects import NAMES_MAX, OBJECT_BYTES_MAX, Objects
 from lakemq.gateway.fleet.open_leadership import open_leadership
 from lakemq.gateway.fleet.polled_leadership import PolledLeadership
-from lakemq.gateway.fleet.shared_folder import SharedFolder
+from lakemq.gateway.fleet.shared_folder import SCRATCH, SharedFolder
 from lakemq.model.errors import LogDamaged, SettingsError
 from lakemq.model.in_sync import Member, Record
 from lakemq.settings import Broker, Fleet, Settings
@@ -222,6 +222,49 @@ def test_a_change_of_a_bucket_is_done_though_the_first_answer_was_lost(wire: Fau
         assert await changing
         assert await leadership.read() == record(1)
         await leadership.close()
+
+    asyncio.run(scene())
+
+
+class FullFiles(Files):
+    """A disk that is full after a byte."""
+
+    def append_all(self, descriptor: int, data: bytes | memoryview) -> None:
+        super().append_all(descriptor, memoryview(data)[:1])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+class NamelessFiles(Files):
+    """A disk where nothing can be given its name any more."""
+
+    def rename(self, path: Path, other: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def link_new(self, path: Path, other: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("files", [FullFiles(), NamelessFiles()])
+def test_what_could_not_be_written_to_a_folder_leaves_nothing_there(tmp_path: Path, files: Files) -> None:
+    async def scene() -> None:
+        objects = SharedFolder(files, tmp_path)
+        for asking in (objects.put("folder/beat", b"beat"), objects.put_new("folder/record", b"record")):
+            with pytest.raises(OSError, match="No space left"):
+                await asking
+        await objects.close()
+
+    asyncio.run(scene())
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
+def test_a_folder_is_read_however_much_crashes_have_left_there(tmp_path: Path) -> None:
+    async def scene() -> None:
+        objects = SharedFolder(Files(), tmp_path)
+        await objects.put("folder/record", b"record")
+        for number in range(NAMES_MAX):
+            (tmp_path / "folder" / f"{number}{SCRATCH}").touch()
+        assert await objects.names("folder") == ["record"]
+        await objects.close()
 
     asyncio.run(scene())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,15 @@ def open_letters(http: httpx.Client, group: str) -> float | None:
     return next((float(line.removeprefix(name)) for line in lines if line.startswith(name)), None)
 
 
-def test_those_that_match_are_discarded_and_stay_readable(http: httpx.Client, group: str) -> None:
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[httpx.Client]:
+    """A gateway with few groups, so that metrics name all."""
+    with start_gateway(tmp_path) as gateway, connect(gateway) as http:
+        yield http
+
+
+def test_those_that_match_are_discarded_and_stay_readable(alone: httpx.Client, group: str) -> None:
+    http = alone
     bury_each(http, group, "abc")
     dead = [each["position"] for each in pull_all(http, f"%DLQ%{group}")]
     assert discard(http, group, where="tag = 'b'", dry_run=True) == {"matched": 1, "discarded": 0, "last": dead[1]}

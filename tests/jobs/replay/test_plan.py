@@ -16,6 +16,7 @@ from lakemq.jobs.replay.plan import (
     Plan,
     ReplayRequest,
     finish_plan,
+    keep_first,
     known_plans,
     read_plan,
     sweep_plans,
@@ -104,6 +105,22 @@ def test_what_is_left_in_a_bucket_goes_too(object_store: ObjectStore, tmp_path: 
     sweep_plans(lake, before_all)
     assert len(list(folder.rglob("*"))) == 3
     sweep_plans(lake, before_all + 1e6)
+    assert {str(each) for each in folder.rglob("*")} == {f"{folder}/plan.json", f"{folder}/{SINK}/part-0"}
+
+
+def test_a_plan_whose_answer_was_lost_keeps_its_positions_and_one_that_came_second_does_not(
+    object_store: ObjectStore, tmp_path: Path
+) -> None:
+    lake = path_in(object_store, f"s3://plans/{tmp_path.name}", tmp_path)
+    first, second = (Plan(WANTED, sink, [Batch("b", 0, 0, 9, 10)], found=10) for sink in (SINK, "second"))
+    folder = lake / FOLDER / WANTED.id
+    for plan in (first, second):
+        (folder / plan.sink / "part-0").write_bytes(b"?")
+    object_store.answers_to_lose = 1
+    assert keep_first(lake, first) == first
+    assert object_store.answers_to_lose == 0
+    assert (folder / SINK / "part-0").is_file()
+    assert keep_first(lake, second) == first
     assert {str(each) for each in folder.rglob("*")} == {f"{folder}/plan.json", f"{folder}/{SINK}/part-0"}
 
 
