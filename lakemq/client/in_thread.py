@@ -10,10 +10,10 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 
-async def in_thread(threads: Executor, call: Callable[..., Result], *arguments: object) -> Result:
-    """What it returns, called in one of these threads. Raises what it raises, but for `StopIteration`, as of a bare
-    `next`: no future takes that one, so whoever waited would for ever. It is the cause of a `RuntimeError`, as where a
-    generator raises it."""
+async def in_thread(threads: Executor | None, call: Callable[..., Result], *arguments: object) -> Result:
+    """What it returns, called in one of these threads, or of the loop's own. Raises what it raises, but for
+    `StopIteration`, as of a bare `next`: no future takes that one, and whoever waited would wait forever. It is the
+    cause of a `RuntimeError`, as where a generator raises it."""
     return await asyncio.get_running_loop().run_in_executor(threads, _call, call, arguments)
 
 

@@ -150,8 +150,8 @@ def test_brokers_of_two_versions_are_read_together() -> None:
     async def take() -> list[bytes]:
         consumer = aio.PullConsumer("g", brokers="http://127.0.0.1:1")
         streams: Any = {MessageQueue("a", "t", 0): Waiting(older), MessageQueue("b", "t", 0): Waiting(newer)}
-        consumer._streams = streams
-        batch = consumer._take(10)
+        consumer._streams = streams  # pyright: ignore[reportPrivateUsage]
+        batch = consumer._take(10)  # pyright: ignore[reportPrivateUsage]
         assert batch is not None
         return sorted(batch.to_arrow().column("body").to_pylist())
 
