@@ -30,6 +30,7 @@ def active(spark: SparkSession) -> Iterator[None]:
 @pytest.fixture
 def restored() -> Iterator[None]:
     before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs tests in the background ignores it
     yield
     signal.signal(signal.SIGINT, before)
 
