@@ -9,14 +9,19 @@ from lakemq.wire.connections import NoAnswer
 from lakemq.wire.name_servers import NameServers
 
 
+def has_log(settings: Settings, files: Files) -> bool:
+    """Whether this replica has one, however little; its directory is made. Raises `LogVersion`, `OSError`."""
+    directory = settings.storage.data_dir / "commitlog"
+    files.make_dirs(directory)
+    return len(list_segments(files, directory)) > 0
+
+
 def log_elsewhere(settings: Settings, files: Files) -> str | None:
     """Why no log may be begun here, although nobody is known to lead; None: one may, or there is one. All name servers
     are asked, as each knows only who has told it; while none answers that isn't known. Takes as long as they do; raises
     `OSError`."""
-    directory = settings.storage.data_dir / "commitlog"
-    files.make_dirs(directory)
     servers = settings.fleet.nameservers
-    if not servers or list_segments(files, directory):
+    if has_log(settings, files) or not servers:
         return None
     failures: list[str] = []
     for address in servers:

@@ -15,7 +15,7 @@ from lakemq.gateway.access.audit import Entry
 from lakemq.gateway.fleet.election import Election
 from lakemq.gateway.fleet.follower import Follower
 from lakemq.gateway.fleet.incarnation import Incarnation
-from lakemq.gateway.fleet.log_elsewhere import log_elsewhere
+from lakemq.gateway.fleet.log_elsewhere import has_log, log_elsewhere
 from lakemq.gateway.fleet.open_leadership import open_leadership
 from lakemq.gateway.process.app import App, forget_handlers, make_app
 from lakemq.gateway.process.broker import Broker
@@ -29,7 +29,6 @@ from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
 from lakemq.storage.disk.lock import DirectoryLock
-from lakemq.storage.log.recovery import list_segments
 from lakemq.traces.spans import Spans
 from lakemq.web.asgi import Receive, Scope, Send, client_of, send_answer
 from lakemq.web.front import Front
@@ -128,13 +127,11 @@ class Exchange:
     def _forget_without_log(self, incarnation: Incarnation) -> None:
         """A folder whose log is gone, as where its disk is not mounted, is nobody that it was: it led with an empty log
         else, and its members followed that. Raises `OSError`, `LogVersion`."""
-        directory = self._settings.storage.data_dir / "commitlog"
-        self._files.make_dirs(directory)
-        if incarnation.lives and not list_segments(self._files, directory):
+        if incarnation.lives and not has_log(self._settings, self._files):
             logger.error(
                 "there is no log in %s, and this replica had one: it follows, and leads no more until it is in sync "
                 "again; if it led alone, put the log back, or see lakemq broker elect --unclean",
-                directory,
+                self._settings.storage.data_dir,
             )
             incarnation.forget()
 

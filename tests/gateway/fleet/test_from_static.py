@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+
+import httpx
 
 from lakemq.testing import start_gateway
 from tests.gateway.fleet.electing import SYNC, Replicas, role_of
@@ -12,15 +16,22 @@ from tests.gateway.http_client import connect, produce, pull_all
 from tests.gateway.routing.asking import wait_until
 
 
-def test_a_static_primary_and_its_follower_elect_from_then_on(tmp_path: Path) -> None:
+@contextmanager
+def static_pair(directory: Path) -> Generator[httpx.Client]:
+    """A primary and its follower, which has the one message that there is; asks the primary."""
     with (
-        start_gateway(tmp_path / "0", **SMALL) as primary,
-        start_follower(tmp_path / "1", primary.url) as follower,
+        start_gateway(directory / "0", **SMALL) as primary,
+        start_follower(directory / "1", primary.url) as follower,
         connect(primary) as leads,
         connect(follower) as follows,
     ):
         produce(leads, "t", "static")
         wait_for(follows, leads)
+        yield leads
+
+
+def test_a_static_primary_and_its_follower_elect_from_then_on(tmp_path: Path) -> None:
+    with static_pair(tmp_path) as leads:
         wait_until(lambda: broker_of(leads)["in_sync"] == [0, 1])
         log_id, epoch = broker_of(leads)["log_id"], broker_of(leads)["epoch"]
     fleet = Replicas(tmp_path, **SYNC)
@@ -71,14 +82,8 @@ def test_a_primary_that_was_killed_as_a_static_one_leads_on_with_a_follower_that
 
 def test_a_static_follower_that_leads_by_order_has_followers_that_come_into_sync(tmp_path: Path) -> None:
     """It knew of no record, and its log of an epoch: the record's was the lower one, and no follower's was that."""
-    with (
-        start_gateway(tmp_path / "0", **SMALL) as primary,
-        start_follower(tmp_path / "1", primary.url) as follower,
-        connect(primary) as leads,
-        connect(follower) as follows,
-    ):
-        produce(leads, "t", "static")
-        wait_for(follows, leads)
+    with static_pair(tmp_path):
+        pass
     shutil.rmtree(tmp_path / "0")
     fleet = Replicas(tmp_path, **SYNC)
     try:
