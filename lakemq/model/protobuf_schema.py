@@ -35,13 +35,14 @@ from lakemq.model.column_type import (
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.fit import Misfit
 from lakemq.model.json_schema import DEPTH_MAX, NODES_MAX, SYMBOL_BYTES_MAX, check_names
+from lakemq.model.protobuf_features import IMPLICIT, LEGACY_REQUIRED, Features, features_of
 from lakemq.model.protobuf_wire import Fields
 
 MESSAGES_SHOWN = 20
 LEFT_OUT_MAX = 50
 _SHOWN = 60
-_OPTIONAL, _REQUIRED, _REPEATED = 1, 2, 3
-_MESSAGE, _ENUM = 11, 14
+_REQUIRED, _REPEATED = 2, 3
+_GROUP, _MESSAGE, _ENUM = 10, 11, 14
 SCALARS = {
     1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32", 8: "bool", 9: "string",
     12: "bytes", 13: "uint32", 15: "sfixed32", 16: "sfixed64", 17: "sint32", 18: "sint64",
@@ -133,12 +134,29 @@ def only_message(descriptor_set: bytes) -> str:
 
 
 class _Declared(NamedTuple):
-    """A message of the set: its fields are read once, however many others are of it. `syntax`: of its file. `is_map`:
-    it is an entry of one."""
+    """A message of the set: its fields are read once, however many others are of it. `unreadable`: why its file can't
+    be read; empty: it can. `is_map`: it is an entry of one."""
 
-    fields: list[Fields]
-    syntax: str
+    fields: list[_Member]
+    unreadable: str
     is_map: bool
+
+
+class _Member(NamedTuple):
+    """A field as it is declared, and what holds of it."""
+
+    said: Fields
+    features: Features
+
+
+def _members(message: Fields, within: Features) -> list[_Member]:
+    oneofs = [within.in_oneof(each) for each in message.all(8)]
+    found: list[_Member] = []
+    for said in message.all(2):
+        at = said.number(9)
+        around = oneofs[at] if at is not None and 0 <= at < len(oneofs) else within
+        found.append(_Member(said, around.of_field(said)))
+    return found
 
 
 class _Types:
@@ -151,10 +169,12 @@ class _Types:
         self._left_out: list[str] = []
         self._nodes = 0
         for file in Fields(descriptor_set).all(1):
-            syntax, package = file.text(12) or "proto2", file.text(2)
-            self._declare(file, f".{package}" if package else "", syntax, 4, 5, 0)
+            package = file.text(2)
+            self._declare(file, f".{package}" if package else "", features_of(file), 4, 5, 0)
 
-    def _declare(self, within: Fields, scope: str, syntax: str, messages: int, enums: int, depth: int) -> None:
+    def _declare(
+        self, within: Fields, scope: str, around: Features | str, messages: int, enums: int, depth: int
+    ) -> None:
         if depth > DEPTH_MAX * 2:
             raise Misfit("its messages are declared too deep within each other")
         for each in within.all(enums):
@@ -162,8 +182,13 @@ class _Types:
         for each in within.all(messages):
             name = f"{scope}.{each.text(1)}"
             is_map = any(options.number(7) for options in each.all(7))
-            self._messages[name] = _Declared(each.all(2), syntax, is_map)
-            self._declare(each, name, syntax, 3, 4, depth + 1)
+            if isinstance(around, str):
+                inner, declared = around, _Declared([], around, is_map)
+            else:
+                inner = around.in_message(each)
+                declared = _Declared(_members(each, inner), "", is_map)
+            self._messages[name] = declared
+            self._declare(each, name, inner, 3, 4, depth + 1)
 
     def root(self, name: str) -> tuple[ProtoMessage, tuple[str, ...]]:
         full = f".{name}"
@@ -180,38 +205,49 @@ class _Types:
         if len(above) > DEPTH_MAX:
             raise _wrong(path, f"more than {DEPTH_MAX} messages within each other")
         said = self._messages[full]
-        if said.syntax not in ("proto2", "proto3"):
-            raise _wrong(
-                path, f"the file of {full[1:]} has the syntax {said.syntax[:_SHOWN]!r}; only proto2 and proto3 are read"
-            )
-        members = [self._field(each, said.syntax, path, above) for each in said.fields]
+        if said.unreadable:
+            raise _wrong(path, f"{full[1:][:_SHOWN]} can't be read: {said.unreadable}")
+        types = [self._type_of(each, said.is_map) for each in said.fields]
+        members = [self._field(each, type, path, above) for each, type in zip(said.fields, types, strict=True)]
         fields = tuple(each for each in members if each is not None)
         check_names([each.name for each in fields], path or "$")
         if len({each.number for each in fields}) != len(fields):
             raise _wrong(path, "two fields have the same number")
         columns = struct_of(*(ColumnField(each.name, _column_of(each), each.is_required) for each in fields))
-        others = [each for each, member in zip(said.fields, members, strict=True) if member is None]
-        left_out = {each.number(3) or 0: "message" if each.number(5) == _MESSAGE else "group" for each in others}
+        left_out = {
+            each.said.number(3) or 0: "message" if type == _MESSAGE else "group"
+            for each, type, member in zip(said.fields, types, members, strict=True)
+            if member is None
+        }
         return ProtoMessage(columns, fields, left_out)
 
-    def _field(self, said: Fields, syntax: str, path: str, above: tuple[str, ...]) -> ProtoField | None:
+    def _type_of(self, member: _Member, is_in_map: bool) -> int | None:
+        """As the field is written: a delimited message is a group, but never a map or what is in one."""
+        type = member.said.number(5)
+        if type != _MESSAGE or is_in_map or not member.features.is_delimited:
+            return type
+        declared = self._messages.get(member.said.text(6))
+        return _MESSAGE if declared is not None and declared.is_map else _GROUP
+
+    def _field(self, member: _Member, type: int | None, path: str, above: tuple[str, ...]) -> ProtoField | None:
         """None: it can't be a column."""
         self._nodes += 1
         if self._nodes > NODES_MAX:
             raise InvalidRequest(f"the schema has more than {NODES_MAX} parts")
-        name, number, label, type = said.text(1), said.number(3) or 0, said.number(4), said.number(5)
+        said, presence = member.said, member.features.presence
+        name, number, is_repeated = said.text(1), said.number(3) or 0, said.number(4) == _REPEATED
         here = f"{path}.{name}"[:200]
         if not 0 < number < 2**29:
             raise _wrong(here, "its number isn't one of Protobuf's")
         if said.text(7):
             self._left_out.append(f"the default of {here[1:]}")
-        if label == _REPEATED and said.number(9) is not None:
+        if is_repeated and said.number(9) is not None:
             raise _wrong(here, "a field of a oneof can't be repeated")
-        is_optional = label != _REPEATED and (syntax == "proto2" or said.number(9) is not None)
+        is_required = said.number(4) == _REQUIRED or (presence == LEGACY_REQUIRED and not is_repeated)
+        is_tracked = presence != IMPLICIT or said.number(9) is not None or type == _MESSAGE
         base = ProtoField(
             number, name, "", ColumnType(STRING),
-            is_repeated=label == _REPEATED, is_required=label == _REQUIRED,
-            has_presence=is_optional or (type == _MESSAGE and label != _REPEATED),
+            is_repeated=is_repeated, is_required=is_required, has_presence=is_tracked and not is_repeated,
             oneof=said.number(9),
         )  # fmt: skip
         if type in SCALARS:

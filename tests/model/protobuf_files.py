@@ -18,20 +18,27 @@ from google.protobuf import (
 
 Members = Mapping[str, "str | int"]
 """By name: a message's fields, such as `3 repeated int32`, `4 optional string`, `5 map<string,Line>` or `6 oneof:which
-bool`; or an enum's numbers."""
+bool`; in an edition also `7 IMPLICIT int32`, with a feature; or an enum's numbers."""
 
 pb: Any = descriptor_pb2
 _TYPE: Any = pb.FieldDescriptorProto.Type
 _LABELS = {"optional": 1, "required": 2, "repeated": 3}
+_EDITIONS = {"2023": 1000, "2024": 1001}
+_FEATURES = {
+    **dict.fromkeys(("EXPLICIT", "IMPLICIT", "LEGACY_REQUIRED"), "field_presence"),
+    **dict.fromkeys(("LENGTH_PREFIXED", "DELIMITED"), "message_encoding"),
+}
 _KNOWN: tuple[Any, ...] = (timestamp_pb2, duration_pb2, wrappers_pb2, struct_pb2)
 
 
 def files_of(package: str = "t", syntax: str = "proto3", /, **types: Members) -> Any:
-    """A FileDescriptorSet: the well-known types, and a file with these."""
+    """A FileDescriptorSet: the well-known types, and a file with these. `syntax`: or an edition, such as `2023`."""
     found = pb.FileDescriptorSet()
     for each in _KNOWN:
         each.DESCRIPTOR.CopyToProto(found.file.add())
     file = found.file.add(name="t.proto", package=package, syntax=syntax)
+    if syntax in _EDITIONS:
+        file.syntax, file.edition = "editions", _EDITIONS[syntax]
     file.dependency.extend(each.name for each in found.file[:-1])
     enums = [name for name, members in types.items() if all(isinstance(each, int) for each in members.values())]
     for name, members in types.items():
@@ -54,6 +61,8 @@ def _add_message(file: Any, name: str, members: Members, enums: list[str]) -> No
                 field.label = _LABELS[word]
             elif word.startswith("oneof:"):
                 field.oneof_index = _oneof(message, word.removeprefix("oneof:"))
+            elif word in _FEATURES:
+                set_features(field, word)
             elif word.startswith("default="):
                 field.default_value = word.removeprefix("default=")
         if "optional" in words and file.syntax == "proto3":
@@ -88,6 +97,14 @@ def _set_type(file: Any, message: Any, field: Any, type: str, enums: list[str]) 
     else:
         field.type = 14 if type in enums else 11
         field.type_name = f".{type}" if "." in type else f"{scope}.{type}"
+
+
+def set_features(declared: Any, *values: str) -> None:
+    """Of a file, a message, a oneof or a field: as its options say them."""
+    for value in values:
+        feature = pb.FeatureSet.DESCRIPTOR.fields_by_name[_FEATURES[value]]
+        number = feature.enum_type.values_by_name[value].number
+        setattr(declared.options.features, feature.name, number)
 
 
 def schema_of(files: Any, message: str = "t.M") -> dict[str, str]:

@@ -298,7 +298,7 @@ def test_a_schema_that_is_no_message_is_refused() -> None:
         (schema_of(files_of(M={"x": "0 int32"})), "number"),
         (schema_of(files_of(M={"x": "1 int32", "y": "1 int32"})), "the same number"),
         (schema_of(files_of(M={"x": "1 int32", "X": "2 int32"})), "SQL ignores case"),
-        (schema_of(files_of("t", "editions", M={"x": "1 int32"})), "only proto2 and proto3"),
+        (schema_of(files_of("t", "editions", M={"x": "1 int32"})), "edition 0; only proto2, proto3"),
         (schema_of(files_of(M={f"x{at}": f"{at} int32" for at in range(1, 1_002)})), "more than 1000 parts"),
         (schema_of(files_of(M={"x": "1 N0"}, **{f"N{at}": {"x": f"1 N{at + 1}"} for at in range(8)})), "within each"),
     ]
