@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping
@@ -12,8 +13,9 @@ from lakemq.console.shown import body_bytes
 from lakemq.model.column_type import in_sql
 from lakemq.model.errors import IncompatibleSchema, InvalidRequest
 from lakemq.model.infer_schema import Inferred, infer_schema
+from lakemq.model.protobuf_schema import only_message
 from lakemq.model.schema import TEXT_BYTES_MAX, SchemaVersion, TopicSchemas, compact, next_version, parse_schema
-from lakemq.model.schema_kinds import last_of_each
+from lakemq.model.schema_kinds import PROTOBUF, last_of_each
 from lakemq.model.spark_sql import quoted
 
 KIND_NAMES = {"json": "JSON Schema", "avro": "Avro", "protobuf": "Protobuf"}
@@ -44,6 +46,19 @@ class Preview(NamedTuple):
     ignored: tuple[str, ...] = ()
     refused: str = ""
     same: bool = False
+
+
+def with_message(type: str, text: str) -> str:
+    """The text; of a Protobuf schema whose message has no name, with the only one that it can be. Raises
+    `InvalidRequest` where there are several."""
+    try:
+        said = json.loads(text) if type == PROTOBUF else None
+        if not isinstance(said, dict) or said.get("message") != "":
+            return text
+        content = base64.b64decode(said["descriptor_set"], validate=True)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return text  # whoever reads the schema says what is wrong
+    return json.dumps(said | {"message": only_message(content)}, indent=2)
 
 
 def preview_of(topic: str, known: Mapping[str, Any] | None, type: str, text: str) -> Preview:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -17,6 +18,7 @@ from tests.console.browser import WAIT_MS, Seen, open_browser
 from tests.console.visitor import ConsoleProcess
 from tests.gateway.http_client import produce, put_topic
 from tests.gateway.routing.asking import begin, wait_until
+from tests.model.protobuf_files import files_of, schema_of
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 LONG = "a-very-long-name-" * 7
@@ -157,6 +159,33 @@ def test_a_schema_is_written_looked_at_and_set(seen: Seen, http: httpx.Client, n
     expect(page.get_by_role("status")).to_contain_text("Schema set.")
     page.get_by_role("link", name="Query it").click()
     expect(page).to_have_url(re.compile(r"/sql#SELECT%20"))
+
+
+def test_a_schema_is_taken_from_a_file(seen: Seen, http: httpx.Client, name: str) -> None:
+    put_topic(http, name)
+    page = seen.page
+    page.goto(f"/topics/{name}/schema/new")
+    chosen, text, language = page.get_by_label("Schema from a file"), page.locator("#text"), page.locator("#type")
+
+    def choose(file: str, content: bytes) -> str:
+        chosen.set_input_files({"name": file, "mimeType": "application/octet-stream", "buffer": content})
+        return page.evaluate("document.getElementById('file').validationMessage")
+
+    choose("reading.avsc", b'{"type": "record", "name": "R", "fields": []}')
+    expect(text).to_have_value('{"type": "record", "name": "R", "fields": []}')
+    expect(language).to_have_value("avro")
+    files = files_of("shop", Order={"id": "1 int64"})
+    wait_until(lambda: "protoc" in choose("order.proto", b"message Order {}"))
+    wait_until(lambda: "larger than a schema may be" in choose("order.json", b" " * 300_000))
+    expect(text).to_have_value('{"type": "record", "name": "R", "fields": []}')
+    choose("order.binpb", files.SerializeToString())
+    expect(language).to_have_value("protobuf")
+    expect(text).to_have_value(json.dumps(schema_of(files, ""), indent=2))
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("region", name="Columns")).to_contain_text("bigint")
+    page.get_by_role("button", name="Set it").click()
+    expect(page.get_by_role("status")).to_contain_text("Schema set.")
+    assert json.loads(http.get(f"/v1/topics/{name}/schema").json()["schema"]) == schema_of(files, "shop.Order")
 
 
 def test_a_search_goes_on_while_one_writes(seen: Seen, http: httpx.Client, name: str) -> None:

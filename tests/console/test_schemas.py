@@ -13,6 +13,7 @@ import httpx
 from tests.console.visitor import ConsoleProcess, Visitor, went_to
 from tests.gateway.access.asking import allow, make_user
 from tests.gateway.http_client import produce, put_topic
+from tests.model.protobuf_files import files_of, schema_of
 
 SCRIPT = "<script>alert(1)</script>"
 FIRST = {"type": "object", "properties": {"id": {"type": "integer"}, "note": {"type": "string"}}}
@@ -117,6 +118,29 @@ def test_what_is_not_compatible_is_refused_with_its_reason_before_and_as_it_is_s
             assert SCRIPT not in response.text
     assert visitor.post(new, **fields_of(FIRST, 1, SCRIPT)).status_code == 400
     assert [each["version"] for each in versions_of(http, name)] == [1]
+
+
+def test_a_message_of_protobuf_without_a_name_is_the_only_one_of_its_set(
+    visitor: Visitor, http: httpx.Client, name: str
+) -> None:
+    put_topic(http, name)
+    new = f"/topics/{name}/schema/new"
+    one = files_of("shop", Order={"id": "1 int64"})
+    shown = visitor.post(new, **fields_of(schema_of(one, ""), 0, "protobuf"))
+    assert cells(shown.text) == [["id", "bigint"]]
+    assert "&#34;message&#34;: &#34;shop.Order&#34;" in shown.text
+    two = files_of("shop", Order={"id": "1 int64"}, Line={"sku": "1 string"})
+    wrong = (
+        (schema_of(two, ""), "which of these is it: shop.Order, shop.Line"),
+        (schema_of(one, "shop.Nothing"), "has no message"),
+        ({"message": "", "descriptor_set": "é"}, "no base64"),
+        ({"message": "", "descriptor_set": 1}, "is an object of two"),
+        ({"message": ""}, "is an object of two"),
+        ({"message": "", "descriptor_set": "AAAA"}, "no FileDescriptorSet"),
+    )
+    for schema, why in wrong:
+        refused = visitor.post(new, **fields_of(schema, 0, "protobuf"))
+        assert (refused.status_code, why in unescape(refused.text)) == (400, True), schema
 
 
 def test_one_user_previews_few_schemas_at_a_time_and_keeps_what_was_written(

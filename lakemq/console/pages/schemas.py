@@ -19,6 +19,7 @@ from lakemq.console.schemas import (
     proposal_of,
     shown_text,
     statement_of,
+    with_message,
 )
 from lakemq.console.visit import Visit
 from lakemq.console.work_turns import WorkTurns
@@ -134,6 +135,7 @@ async def preview(visit: Visit) -> Response:
         async with _PREVIEWS.turn("" if who.user is None else who.user.name):
             answer = await visit.broker.get(schema_routes.SCHEMAS.at(), {"topic": topic}, ANSWER_S)
             known = next(iter(answer["schemas"]), None)
+            values["text"] = await asyncio.to_thread(with_message, values["type"], values["text"])
             found: Preview = await asyncio.to_thread(preview_of, topic, known, values["type"], values["text"])
     except InvalidRequest as error:
         return _form(visit, values, error.detail, 400)

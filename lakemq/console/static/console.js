@@ -45,6 +45,47 @@ function fitFields() {
 }
 document.addEventListener("change", fitFields);
 
+// A file that is written into a field of its form: the text, or for a descriptor set of Protobuf a schema that has it.
+const DESCRIPTOR_SET = /\.(desc|pb|binpb)$/i;
+
+async function textOf(file) {
+  if (/\.proto$/i.test(file.name)) throw new Error("Choose what protoc --include_imports --descriptor_set_out makes of it.");
+  const isSet = DESCRIPTOR_SET.test(file.name);
+  const content = await new Promise((done, failed) => {
+    const reader = new FileReader();
+    reader.onload = () => done(reader.result);
+    reader.onerror = () => failed(new Error("The file can't be read."));
+    if (isSet) reader.readAsDataURL(file);
+    else reader.readAsText(file);
+  });
+  const set = content.slice(content.indexOf(",") + 1);
+  return isSet ? JSON.stringify({ message: "", descriptor_set: set }, null, 2) : content;
+}
+
+function typeOf(file) {
+  if (DESCRIPTOR_SET.test(file.name)) return "protobuf";
+  return /\.avsc$/i.test(file.name) ? "avro" : "json";
+}
+
+async function fill(input) {
+  const [file] = input.files;
+  const { type, [input.dataset.fills]: field } = input.form.elements;
+  let wrong = "";
+  try {
+    const text = file && file.size <= field.maxLength ? await textOf(file) : null;
+    if (file !== input.files[0]) return; // another was chosen meanwhile
+    if (file && (text === null || text.length > field.maxLength)) throw new Error("The file is larger than a schema may be.");
+    if (file) [field.value, type.value] = [text, typeOf(file)];
+  } catch (error) {
+    wrong = error.message;
+  }
+  input.setCustomValidity(wrong);
+  if (wrong) input.reportValidity();
+}
+
+for (const element of document.querySelectorAll("[data-with-file]")) element.hidden = false;
+document.addEventListener("change", (event) => { if (event.target.matches("[data-fills]")) fill(event.target); });
+
 const LINES = {
   in: { label: "in/s", stroke: "--accent", value: (plot, value) => (value === null ? "–" : value.toFixed(1)) },
   out: { label: "out/s", stroke: "--good", dash: [6, 3], value: (plot, value) => (value === null ? "–" : value.toFixed(1)) },
