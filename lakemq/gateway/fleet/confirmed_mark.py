@@ -46,6 +46,12 @@ class ConfirmedMark:
         except (ValueError, KeyError, TypeError):
             return TORN
 
+    def known(self, log_id: str) -> int | None:
+        """How far that log is known to be confirmed; None: all of it is that is on disk here, as no other replica ever
+        counted. Raises `OSError`."""
+        mark = self.read(log_id)
+        return None if mark == NO_MARK else mark.position
+
     def leave(self, log_id: str, mark: Mark) -> None:
         """Say it. What consumers may see is on disk on return; how far the log is confirmed need not be."""
         if mark == self._last:

@@ -15,18 +15,17 @@ from typing import Any, TypeVar
 from lakemq.gateway.fleet.followed import Following
 from lakemq.gateway.fleet.incarnation import Incarnation
 from lakemq.gateway.fleet.leadership import Leadership, Superseded
+from lakemq.gateway.fleet.lookout import Lookout, leads_in
 from lakemq.gateway.fleet.tenure import Elected, Tenure
 from lakemq.model.beat import Beat
 from lakemq.model.election import (
     Lease,
     Own,
-    Pulse,
     Seal,
     Standing,
     delay_ms,
     elected,
     forced,
-    leads_by,
     serves_from_ms,
     standing_of,
     switched,
@@ -42,11 +41,8 @@ BEATS = 3
 """So often within a lease the leader says that it lives."""
 FORCED_LEASES = 2
 """Nobody leads by order while a leader was heard of so many leases ago: a member would have taken its place by then."""
-LOOKS = 5
-"""So often within a lease the others look."""
-SOON_MS = 50
-"""So often do they look while it isn't known where a new leader is asked, for a lease at most: it can't be asked until
-they follow it."""
+YIELDED_LEASES = 3
+"""So many leases a leader that could not open its log waits for another to take its place, before it tries again."""
 
 
 T = TypeVar("T")
@@ -72,28 +68,30 @@ class Election:
         self._leadership = leadership
         self._incarnation = incarnation
         self._loop = asyncio.get_running_loop()
-        self._pulse = Pulse(self._lease_ms)
+        self._lookout = Lookout(leadership, self._lease_ms)
         self._lease = Lease(self._lease_ms)
         self.alone_ms = 0
         """From when on the leader before has no lease any more."""
-        self._beat: Beat | None = None
-        self._awake = asyncio.Event()
         self._replaced: asyncio.Future[None] | None = None
         self._beating: asyncio.Task[None] | None = None
-        self._turned_ms = -self._lease_ms
-        """When another leader was seen last."""
         self._is_to_begin_anew = False
         self._order: asyncio.Future[Record] | None = None
-        self.record: Record | None = None
-        """The last that is known to have been in force."""
-        self.problem: str | None = "the leader is not known yet"
-        """Why nobody is led or followed just now, or not surely."""
 
     # What others need to know ----------------------------------------------------------------
 
+    @property
+    def record(self) -> Record | None:
+        """The last that is known to have been in force."""
+        return self._lookout.record
+
+    @property
+    def problem(self) -> str | None:
+        """Why nobody is led or followed just now, or not surely."""
+        return self._lookout.problem
+
     def where(self) -> str:
         """The leader's address; empty: it isn't known."""
-        return self._beat.address if self._beat is not None and self._beat.is_of(self.record) else ""
+        return self._lookout.where()
 
     def leads_no_more(self) -> bool:
         """Whether another replica leads by the record."""
@@ -101,11 +99,11 @@ class Election:
 
     def look(self) -> None:
         """Look at once who leads: it may be another."""
-        self._awake.set()
+        self._lookout.wake()
 
     def lost(self) -> StoreUnwritable | None:
         """Why a leader may promise nothing now."""
-        if self._lease.holds(self._now_ms()):
+        if self._lease.holds(self._lookout.now_ms()):
             return None
         return NotConfirmed("another replica may lead by now, because this one could not reach the store for too long")
 
@@ -119,9 +117,6 @@ class Election:
         """What is wrong, a line each."""
         return [] if self.problem is None else [self.problem]
 
-    def _now_ms(self) -> int:
-        return int(self._loop.time() * 1000)
-
     def _tenure(self, record: Record | None, follows: bool) -> Tenure:
         asked = self.where, self.lost, self.look, self.described, self.degraded
         return Tenure(follows, Elected(self._leadership, self._incarnation, *asked, record))
@@ -130,29 +125,45 @@ class Election:
 
     async def first(self) -> Tenure:
         """As what this replica begins, once that is known."""
+        has_failed = self._incarnation.is_opening
         while True:
-            if await self._look():
+            if await self._lookout.look():
                 standing = standing_of(self._own(), self.record)
                 if standing is Standing.FIRST:
                     why = await asyncio.to_thread(self._elsewhere)
-                    self._note(why)
+                    self._lookout.note(why)
                     if why is None:
                         return self._tenure(None, follows=False)
                 elif standing is Standing.MEMBER and self.record is not None and self.record.leader == self._replica:
-                    # It led, so it needs to hold nobody for dead: nobody else leads by the record.
-                    await asyncio.to_thread(self._incarnation.begin_to_lead)
-                    if await self._campaign(self.record, comes_back=True):
+                    if not (has_failed and self._yields(self.record)) and await self._comes_back(self.record):
                         return self._leading()
                 elif standing in (Standing.MEMBER, Standing.OUTSIDE):
-                    self._note(None)
+                    self._lookout.note(None)
                     await self._see()
                     return self._tenure(None, follows=True)
                 elif self._incarnation.log_id:
-                    self._note(self._why(standing))
+                    self._lookout.note(self._why(standing))
                     return self._tenure(None, follows=True)  # it has something to be read, and may be told to lead
                 else:
-                    self._note(self._why(standing))
-            await self._rest()
+                    self._lookout.note(self._why(standing))
+            await self._lookout.rest()
+
+    def _yields(self, record: Record) -> bool:
+        """Whether another may take the place of this one, which led last and could not open its log: were it to lead
+        again each time that it is started, nobody else ever would. As it is silent, a member that lives does."""
+        is_so = len(record.members) > 1 and self._lookout.pulse.silent_ms < YIELDED_LEASES * self._lease_ms
+        if is_so:
+            self._lookout.note("this replica was to lead and did not open its log: it waits for another to lead first")
+        return is_so
+
+    async def _comes_back(self, record: Record) -> bool:
+        """Whether this one leads, as it did. It holds nobody for dead: nobody else leads by the record."""
+        try:
+            await asyncio.to_thread(self._incarnation.begin_to_lead)
+            return await self._campaign(record, comes_back=True)
+        except OSError as error:
+            self._lookout.note(f"this replica can't promise to lead: {error}")
+            return False
 
     def _why(self, standing: Standing) -> str:
         if standing is Standing.WAITING:
@@ -167,7 +178,7 @@ class Election:
         self._incarnation.begin(identity.log_id, -1)
         own = Member(self._replica, self._incarnation.name)
         record = Record(self._replica, identity.now.epoch, 0, (own,), identity.log_id)
-        if not await self._propose(record):
+        if not await self._lookout.propose(record):
             raise LakemqError("another replica has begun the record of the leader")
         self._lead(record)
         return record
@@ -180,8 +191,8 @@ class Election:
         task = self._loop.create_task(work)
         try:
             while not task.done():
-                await asyncio.wait([task], timeout=self._look_ms() / 1000)
-                await self._look()
+                await asyncio.wait([task], timeout=self._lookout.look_ms() / 1000)
+                await self._lookout.look()
             return await task
         finally:
             task.cancel()
@@ -195,38 +206,34 @@ class Election:
 
     async def until_elected(self, following: Following) -> Tenure:
         """Watch who leads, and follow that one; returns when this one is to lead, or to begin anew."""
-        followed = _leads(self.record)
+        followed = leads_in(self.record)
         while True:
-            if await self._look() and await self._is_forced(following):
+            if await self._lookout.look() and await self._is_forced(following):
                 return self._leading()
             if self._incarnation.seal is not None:
                 await self._see()  # what was promised before a crash may be over
             if self.record is not None and self._is_sound():
                 if self._is_named():
                     await following.pause()
+                    with suppress(OSError):  # a start only has to know where it can't open its log, or not soon
+                        await asyncio.to_thread(self._incarnation.is_to_open)
                     return self._leading()
-                if _leads(self.record) != followed:
-                    followed = _leads(self.record)
+                if leads_in(self.record) != followed:
+                    followed = leads_in(self.record)
                     await self._see()
                     await following.turn()
-                if self._pulse.is_dead() and await self._stand(self.record, following):
+                if self._lookout.pulse.is_dead() and await self._stand(self.record, following):
                     return self._leading()
             if self._is_to_begin_anew:
                 self._is_to_begin_anew = False
                 return self._tenure(None, follows=True)
-            await self._rest()
-
-    def _look_ms(self) -> int:
-        """How long after one look the next one is."""
-        usual_ms = self._lease_ms // LOOKS
-        is_soon = not self.where() and self._now_ms() - self._turned_ms < self._lease_ms
-        return min(SOON_MS, usual_ms) if is_soon else usual_ms
+            await self._lookout.rest()
 
     def _is_sound(self) -> bool:
         """Whether there is a record to go by; else it says why not."""
         standing = standing_of(self._own(), self.record)
         is_sound = standing in (Standing.MEMBER, Standing.OUTSIDE)
-        self._note(None if is_sound else self._why(standing))
+        self._lookout.note(None if is_sound else self._why(standing))
         return is_sound
 
     def _is_named(self) -> bool:
@@ -240,7 +247,7 @@ class Election:
         if standing_of(self._own(), record) is not Standing.MEMBER or following.unwritable is not None:
             return False
         await asyncio.sleep(delay_ms(random.random(), self._lease_ms) / 1000)  # noqa: S311  no secret
-        if not await self._look() or self.record != record or not self._pulse.is_dead():
+        if not await self._lookout.look() or self.record != record or not self._lookout.pulse.is_dead():
             return False
         logger.warning("replica %d is silent: this one proposes to lead", record.leader)
         await following.pause()
@@ -248,7 +255,7 @@ class Election:
             if await self._campaign(record):
                 return True
         except OSError as error:
-            self._note(f"this replica can't promise to lead: {error}")
+            self._lookout.note(f"this replica can't promise to lead: {error}")
         following.start()
         return False
 
@@ -266,7 +273,7 @@ class Election:
         order, record = self._order, self.record
         if order is None or order.done():
             return False
-        if record is not None and self._pulse.silent_ms < FORCED_LEASES * self._lease_ms:
+        if record is not None and self._lookout.pulse.silent_ms < FORCED_LEASES * self._lease_ms:
             where = self.where() or f"replica {record.leader}"
             order.set_exception(
                 LeaderLives(f"{where} leads, or gave a sign of life less than {FORCED_LEASES} leases ago")
@@ -284,15 +291,14 @@ class Election:
             await asyncio.to_thread(own.promise, Seal(proposed.epoch, proposed.version))
         except OSError as error:
             following.start()
-            self._note(why := f"this replica can't promise to lead: {error}")
+            self._lookout.note(why := f"this replica can't promise to lead: {error}")
             order.set_exception(StoreUnwritable(why))
             return False
         if await self._win(proposed):
             logger.warning("replica %d leads by order: what it lacks is lost", self._replica)
             order.set_result(proposed)
             return True
-        with suppress(OSError):  # in memory it is over, and on disk once anything can be written
-            await asyncio.to_thread(own.lift)
+        await self._lift()
         following.start()
         order.set_exception(LeaderLives("another replica was quicker"))
         return False
@@ -304,39 +310,29 @@ class Election:
         await asyncio.to_thread(self._incarnation.promise, Seal(proposed.epoch, proposed.version))
         if await self._win(proposed, comes_back):
             return True
-        await asyncio.to_thread(self._incarnation.lift)
+        await self._lift()
         return False
+
+    async def _lift(self) -> None:
+        """What was promised is over: in memory, and on disk once anything can be written."""
+        with suppress(OSError):
+            await asyncio.to_thread(self._incarnation.lift)
 
     async def _win(self, record: Record, comes_back: bool = False) -> bool:
         """Propose to lead by that record, in the place of one who is held for dead, or of itself, as it `comes_back`.
         Whether this one does; then it is known from when on it may acknowledge by its lease alone."""
-        judged = self._beat
-        if not await self._propose(record):
+        judged = self._lookout.beat
+        if not await self._lookout.propose(record):
             return False
-        self.alone_ms = self._now_ms() + self._lease_ms  # where the store can't be read, what it has may be new
+        now_ms = self._lookout.now_ms
+        self.alone_ms = now_ms() + self._lease_ms  # where the store can't be read, what it has may be new
         try:
             found = await self._leadership.last_beat()
         except (OSError, LogDamaged) as error:
-            self._note(f"the last leader's beat can't be seen: {error}")
+            self._lookout.note(f"the last leader's beat can't be seen: {error}")
         else:
-            self.alone_ms = serves_from_ms(judged, found, record.epoch, self._now_ms(), self._lease_ms, comes_back)
+            self.alone_ms = serves_from_ms(judged, found, record.epoch, now_ms(), self._lease_ms, comes_back)
         return True
-
-    async def _propose(self, record: Record) -> bool:
-        """Propose it until it is known what became of it."""
-        while True:
-            try:
-                if await self._leadership.compare_and_set(record):
-                    self.record = record
-                    return True
-                found = await self._leadership.read()
-            except (OSError, LogDamaged) as error:
-                self._note(f"who leads can't be written down: {error}")
-            else:
-                self.record = found or self.record
-                if found is not None and found.version >= record.version:
-                    return leads_by(found, record)
-            await self._rest()
 
     async def _see(self) -> None:
         record = self.record
@@ -348,7 +344,7 @@ class Election:
                 await asyncio.to_thread(self._incarnation.lift)
             await asyncio.to_thread(self._incarnation.see, record.epoch)
         except OSError as error:  # no promise rests on it: it is known in memory, and written the next time
-            self._note(f"who leads can't be written down here: {error}")
+            self._lookout.note(f"who leads can't be written down here: {error}")
 
     def _own(self) -> Own:
         own = self._incarnation
@@ -365,22 +361,21 @@ class Election:
     def _lead(self, record: Record) -> None:
         """By the record this one leads, from now on."""
         logger.info("replica %d leads in epoch %d: record %d", record.leader, record.epoch, record.version)
-        self._note(None)
+        self._lookout.note(None)
         self._lease = Lease(self._lease_ms)
         self._replaced = self._loop.create_future()
         self._beating = self._loop.create_task(self._keep_beating(record, self._replaced))
 
     async def until_alone(self) -> None:
         """Return when the leader before has no lease: until then both might acknowledge what followers lack."""
-        await asyncio.sleep((self.alone_ms - self._now_ms() + 1) / 1000)
+        await asyncio.sleep((self.alone_ms - self._lookout.now_ms() + 1) / 1000)
 
     async def until_replaced(self) -> Tenure:
         """Returns when another leads, by the record."""
         assert self._replaced is not None
         await asyncio.shield(self._replaced)
-        self._turned_ms = self._now_ms()
+        self._lookout.turned()
         await self._see()
-        self._pulse = Pulse(self._lease_ms)
         return self._tenure(None, follows=True)
 
     async def hand_over(self, record: Record, to: Member) -> Record:
@@ -388,7 +383,7 @@ class Election:
         if to not in record.members:  # it was let go meanwhile, and may lack what is confirmed since
             raise NotInSync(f"replica {to.replica} is no longer in sync")
         proposed = switched(record, to)
-        if not await self._propose(proposed):
+        if not await self._lookout.propose(proposed):
             raise NotInSync("the leader, or the replicas in sync, have changed meanwhile")
         return proposed
 
@@ -402,37 +397,37 @@ class Election:
             await asyncio.to_thread(self._incarnation.see, record.epoch)
             await asyncio.to_thread(self._incarnation.lift)
         except OSError as error:
-            self._note(f"who leads can't be written down here: {error}")
+            self._lookout.note(f"who leads can't be written down here: {error}")
         count = 0
         while not replaced.done():
-            count, sent_ms = count + 1, self._now_ms()
+            count, sent_ms = count + 1, self._lookout.now_ms()
             beat = Beat(record.epoch, self._replica, count, self._address)
-            self._awake.clear()
+            self._lookout.begin()
             try:
                 await self._leadership.beat(beat)
-                self._beat = beat
+                self._lookout.beat = beat
                 # After the beat: had another proposed before it arrived, that one may not have seen it.
                 if self._leads_still(record, await self._leadership.read(), replaced):
                     self._lease.renew(sent_ms)
-                self._note(None)
+                self._lookout.note(None)
             except Superseded:
                 await self._look_at_record(record, replaced)
             except Exception as error:  # noqa: BLE001  whatever it is, the next one is tried
-                self._note(f"this leader's beat can't be written to the store: {error or repr(error)}")
+                self._lookout.note(f"this leader's beat can't be written to the store: {error or repr(error)}")
             if not replaced.done():
-                await self._rest(sent_ms + self._lease_ms // BEATS)
+                await self._lookout.rest(sent_ms + self._lease_ms // BEATS)
 
     async def _look_at_record(self, own: Record, replaced: asyncio.Future[None]) -> None:
         try:
             self._leads_still(own, await self._leadership.read(), replaced)
         except Exception as error:  # noqa: BLE001  whatever it is, it is looked at again
-            self._note(f"who leads can't be looked at: {error}")
+            self._lookout.note(f"who leads can't be looked at: {error}")
 
     def _leads_still(self, own: Record, found: Record | None, replaced: asyncio.Future[None]) -> bool:
         if found is None:
             return False
-        self.record = found
-        if _leads(found) != _leads(own) and not replaced.done():
+        self._lookout.record = found
+        if leads_in(found) != leads_in(own) and not replaced.done():
             replaced.set_result(None)
         return not replaced.done()
 
@@ -442,38 +437,3 @@ class Election:
             self._beating.cancel()
             await asyncio.gather(self._beating, return_exceptions=True)
         await self._leadership.close()
-
-    # The store -------------------------------------------------------------------------------
-
-    async def _look(self) -> bool:
-        """Look at the record and the beat; whether they could be seen."""
-        self._awake.clear()
-        begun_ms = self._now_ms()
-        try:
-            record, beat = await self._leadership.read(), await self._leadership.last_beat()
-        except (OSError, LogDamaged) as error:
-            self._note(f"who leads can't be seen: {error}")
-            return False
-        if _leads(record) != _leads(self.record):
-            self._turned_ms = begun_ms
-        self.record, self._beat = record, beat
-        self._pulse.see(record, beat, begun_ms, self._now_ms())
-        return True
-
-    async def _rest(self, until_ms: int | None = None) -> None:
-        """Until it is time for the next look, or for what is to be done then, or somebody wants one."""
-        end_ms = self._now_ms() + self._look_ms() if until_ms is None else until_ms
-        if (rest_ms := end_ms - self._now_ms()) > 0:
-            try:
-                await asyncio.wait_for(self._awake.wait(), rest_ms / 1000)
-            except TimeoutError:
-                return
-
-    def _note(self, problem: str | None) -> None:
-        if problem is not None and problem != self.problem:
-            logger.warning("%s", problem)
-        self.problem = problem
-
-
-def _leads(record: Record | None) -> tuple[int, int] | None:
-    return None if record is None else (record.leader, record.epoch)

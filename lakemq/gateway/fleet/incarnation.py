@@ -28,7 +28,7 @@ LIVES_MAX = 16
 class Incarnation:
     """That of a replica whose folder that is. `lives`: all that the folder is known to have been, this one too.
     `epoch`: the highest that was seen in force; `seal`: what was promised before something was proposed, as long as
-    that may come into force."""
+    that may come into force. `is_opening`: it was to lead, and has opened no broker since."""
 
     def __init__(self, files: Files, directory: Path) -> None:
         self._files = files
@@ -40,6 +40,7 @@ class Incarnation:
         self.lives: tuple[str, ...] = ()
         self.epoch = 0
         self.seal: Seal | None = None
+        self.is_opening = False
 
     def load(self) -> None:
         """Know what the file says; a file that isn't sound says nothing. Raises `OSError`."""
@@ -56,6 +57,7 @@ class Incarnation:
         self.epoch = int(held.get("epoch", 0))
         seal = held.get("seal")
         self.seal = None if seal is None else Seal(*map(int, seal))
+        self.is_opening = bool(held.get("opening", False))
 
     def begin(self, log_id: str, end: int) -> None:
         """Go on, or begin anew, with that log as it was found, up to `end`. On disk on return, before anything is said
@@ -65,7 +67,7 @@ class Incarnation:
             self.lives = ()
         if self._log_id != log_id or self._clean_end != end:
             self._be_another()
-        self._log_id, self._clean_end = log_id, None
+        self._log_id, self._clean_end, self.is_opening = log_id, None, False
         self._write()
 
     def _be_another(self) -> None:
@@ -86,14 +88,30 @@ class Incarnation:
 
     def begin_to_lead(self) -> None:
         """A process that has begun just now is to lead, and its log isn't open yet. On disk on return; raises
-        `OSError`."""
+        `OSError`, and then it is who it was."""
+        before = self.name, self.lives, self._clean_end, self.is_opening
         if self._clean_end is None or not self.name:
             self._be_another()
-        self.go_on()
+        self._clean_end, self.is_opening = None, True
+        try:
+            self._write()
+        except OSError:
+            self.name, self.lives, self._clean_end, self.is_opening = before
+            raise
+
+    def is_to_open(self) -> None:
+        """It leads once its log is open. Raises `OSError`."""
+        self.is_opening = True
+        self._write()
 
     def go_on(self) -> None:
         """From now on nothing but a clean end says how much is on disk. On disk on return; raises `OSError`."""
         self._clean_end = None
+        self._write()
+
+    def has_opened(self) -> None:
+        """It leads, and all is open. Raises `OSError`."""
+        self.is_opening = False
         self._write()
 
     def see(self, epoch: int) -> None:
@@ -105,11 +123,12 @@ class Incarnation:
     def promise(self, seal: Seal) -> None:
         """Serve no epoch below that any more, until it is known that what is proposed won't come into force. On disk on
         return; raises `OSError`: then nothing may be proposed, and what was promised before is all that holds."""
-        before, self.seal = self.seal, seal
+        before = self.seal, self.is_opening
+        self.seal, self.is_opening = seal, True  # if it leads
         try:
             self._write()
         except OSError:
-            self.seal = before
+            self.seal, self.is_opening = before
             raise
 
     def lift(self) -> None:
@@ -131,5 +150,5 @@ class Incarnation:
     def _write(self) -> None:
         with self._turn:  # threads of the election and of the broker, one file
             held = {"incarnation": self.name, "log_id": self._log_id, "clean_end": self._clean_end}
-            later = {"lives": self.lives, "epoch": self.epoch, "seal": self.seal}
+            later = {"lives": self.lives, "epoch": self.epoch, "seal": self.seal, "opening": self.is_opening}
             write_sealed(self._files, self._path, held | later)

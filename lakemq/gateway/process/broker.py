@@ -17,6 +17,7 @@ from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.decode import Limits
 from lakemq.gateway.effects.traced_copies import CopySpans
+from lakemq.gateway.fleet.confirmed_mark import ConfirmedMark
 from lakemq.gateway.fleet.follower import Follower
 from lakemq.gateway.fleet.open_leadership import open_leadership
 from lakemq.gateway.fleet.part_source import PartSource
@@ -171,7 +172,7 @@ class Broker:
         self.secret_ids.open(self.log.identity)
         remove_scratch(self.log.files, self.log.directory)
         self.quarantine.open()
-        self.sinks.open()
+        self.sinks.open(ConfirmedMark(self.log.files, directory).known(self.log.identity.log_id))
         self.erasures.open()
         self.quarantine.on_damage = partial(loop.call_soon_threadsafe, self.log_cleanup.look_again)
         self.reader.fallback = self.quarantine

@@ -152,6 +152,8 @@ class Exchange:
         assert elected is not None
         record = elected.record or await election.establish(broker.log.identity)
         await broker.start(record)
+        with suppress(OSError):  # a start waits longer then
+            await asyncio.to_thread(elected.incarnation.has_opened)
         self._assuming = app.front
         broker.serve()
         self._tell()

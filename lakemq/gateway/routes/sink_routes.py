@@ -11,7 +11,8 @@ from lakemq.contract import routes
 from lakemq.contract.limits import OFFSET_MAX
 from lakemq.gateway.fleet.replication import Replication
 from lakemq.gateway.http.by_fastapi import serves
-from lakemq.gateway.sinks.committer import BATCH_MAX, Sinks, describe
+from lakemq.gateway.sinks.committer import BATCH_MAX, Sinks
+from lakemq.gateway.sinks.described import describe
 from lakemq.gateway.sinks.staging import Staging
 from lakemq.storage.state.sinks import SinkState
 

@@ -16,6 +16,7 @@ from crc32c import crc32c
 from lakemq.gateway.decode import Limits
 from lakemq.gateway.decode.arrow_form import decode_arrow
 from lakemq.gateway.effects.traced_copies import CopySpans
+from lakemq.gateway.sinks.naming import check_part_name, check_sink
 from lakemq.gateway.sinks.placing import Target, check_part, check_queues, done_body, place_part, with_record
 from lakemq.gateway.sinks.staging import BadPart, Part, Staging, pack
 from lakemq.gateway.work.run import Run, at_once
@@ -85,6 +86,7 @@ class Sinks:
         self._reads = asyncio.Semaphore(READS_MAX)
         self._going_on: dict[str, asyncio.Task[None]] = {}
         self._over: dict[tuple[str, int], None] = {}
+        self._confirmed: int | None = None
         self._sends = asyncio.Semaphore(READS_MAX)
         self.spans: CopySpans | None = None
         """Told of rows that may be copies, when they are stored."""
@@ -96,8 +98,10 @@ class Sinks:
         """What the log says was committed."""
         return self._log.state.sinks
 
-    def open(self) -> None:
-        """Find the staged parts. Raises `OSError`."""
+    def open(self, confirmed: int | None = None) -> None:
+        """Find the staged parts. `confirmed`: how far the log is known to be, so how far all who lead next have the
+        parts of what is committed; None: nobody else ever did. Raises `OSError`."""
+        self._confirmed = confirmed
         self.staging.load(set(self.state.tokens()))
 
     def start(self) -> None:
@@ -134,14 +138,18 @@ class Sinks:
         `FlowControl`, `StoreUnwritable` and what keeps a producer from the topic.
         """
         self._check_names(sink, batch, name, group)
-        known = self.state.by_name.get(sink)
-        if known is not None and batch <= known.batch:
+        if self._is_committed(sink, batch):
             await self._log.until_confirmed()  # who committed it may not have been told yet
-            return None
+            if self._is_committed(sink, batch):  # it wasn't taken back
+                return None
         if (sink, batch) in self._over:
             return None
         async with self._turn(f"{sink}/{batch}/{name}"):  # a slash is in no name
             return await self._stage(sink, batch, name, topic, group, body, run)
+
+    def _is_committed(self, sink: str, batch: int) -> bool:
+        known = self.state.by_name.get(sink)
+        return known is not None and batch <= known.batch
 
     async def _stage(
         self, sink: str, batch: int, name: str, topic: str, group: str | None, body: bytes, run: Run
@@ -176,7 +184,7 @@ class Sinks:
 
     def _check_names(self, sink: str, batch: int, name: str, group: str | None) -> None:
         check_sink(sink)
-        _check_name("part", name)
+        check_part_name(name)
         if not 0 <= batch <= BATCH_MAX:
             raise InvalidRequest(f"batch is {batch}; it may be 0 to {BATCH_MAX}")
         if group is not None:
@@ -204,7 +212,8 @@ class Sinks:
 
         A batch that is not after the sink's last one was committed before: nothing happens.
         Raises `PartNotFound`, `FlowControl`, `InvalidRequest`, with nothing committed; `StoreUnwritable`
-        when it may have been, and then it is stored as soon as that can be: the same commit again says.
+        when it may have been, and then it is stored as soon as that can be, or another leads by then and hasn't the
+        parts, and takes it back: the same commit again says.
         """
         check_sink(sink)
         if len(set(names)) < len(names):
@@ -212,7 +221,8 @@ class Sinks:
         async with self._turn(sink):
             known = self.state.by_name.get(sink)
             if known is not None and known.left:
-                await self._store_left(sink)
+                await self._end_earlier(sink)
+                known = self.state.by_name.get(sink)
             if not self.state.takes(sink, batch):
                 await self._log.until_confirmed()  # the commit before may have been told that it isn't
                 self._drop(self.staging.of(sink, batch))
@@ -243,6 +253,7 @@ class Sinks:
             found[part.name] = None
         for name, part in found.items():
             if part is None:
+                await self._log.until_confirmed()  # it may have been committed, and that taken back just now
                 raise PartNotFound(f"part {name!r} of batch {batch} of sink {sink!r} is not staged")
         return parts
 
@@ -253,11 +264,11 @@ class Sinks:
         if later and len(self._log.routing.delays) + later > self._delay.waiting_max:
             raise FlowControl(f"more than {self._delay.waiting_max} messages would wait (delay.waiting_max)")
 
-    async def _record(self, record: dict[str, Any]) -> None:
-        """Write a record, and bring it to disk."""
+    async def _record(self, *records: dict[str, Any]) -> None:
+        """Write records, all or none, and bring them to disk."""
         queue = await self._queue(SINK_TOPIC)
-        body = orjson.dumps(record)
-        await asyncio.shield(self._log.append(RowsAppend([make_row(body=body)], [queue])))
+        rows = [make_row(body=orjson.dumps(each)) for each in records]
+        await asyncio.shield(self._log.append(RowsAppend(rows, [queue] * len(rows))))
         await self._log.until_confirmed()
 
     async def _queue(self, name: str) -> Queue:
@@ -272,6 +283,28 @@ class Sinks:
         except LakemqError:
             self._go_on(sink)
             raise
+
+    async def _end_earlier(self, sink: str) -> None:
+        """Store what an earlier commit has left. One that was written by a leader before, and confirmed by nobody, may
+        be all that there is of a batch: then it is taken back, as if it had never been written."""
+        try:
+            if await self._is_to_be_taken_back(sink):
+                batch = self.state.by_name[sink].batch
+                logger.warning("batch %d of sink %s is to be committed again: parts are not here", batch, sink)
+                await self._record(*self.state.taking_back(sink))
+                return
+            await self._log.until_confirmed()  # else who leads next may have some messages, and not the other parts
+        except LakemqError:
+            self._go_on(sink)
+            raise
+        await self._store_left(sink)
+
+    async def _is_to_be_taken_back(self, sink: str) -> bool:
+        before = self.state.before.get(sink)
+        if before is None or self._confirmed is None or before.end <= self._confirmed:
+            return False
+        known = self.state.by_name[sink]
+        return None in [await self._find(sink, known.batch, name) for name in known.left]
 
     async def _store_parts(self, sink: str) -> None:
         known = self.state.by_name[sink]
@@ -358,7 +391,7 @@ class Sinks:
                 if known is None or not known.left:
                     return
                 try:
-                    await self._store_parts(sink)
+                    await self._end_earlier(sink)
                 except LakemqError as error:
                     logger.warning("sink %s continues later: %s", sink, error)
                 else:
@@ -413,7 +446,7 @@ class Sinks:
             if known is None:
                 raise SinkNotFound(f"there is no sink {sink[:200]!r}")
             if known.left:
-                await self._store_left(sink)
+                await self._end_earlier(sink)
             await self._record({"op": FORGET, "sink": sink})
 
     def _drop(self, parts: list[Part]) -> None:
@@ -442,38 +475,6 @@ class Sinks:
             raise Busy(f"part {token} can't be read now: {error}") from None
 
 
-def check_sink(sink: str) -> str:
-    """Return `sink` if it can name a sink; raises `InvalidRequest`."""
-    return _check_name("sink", sink)
-
-
-def _check_name(what: str, name: str) -> str:
-    try:
-        return check_group(name)
-    except InvalidRequest:
-        raise InvalidRequest(f"{what} {name[:200]!r} does not match [A-Za-z0-9_-]{{1,127}}") from None
-
-
 def _lost(sink: str, batch: int, name: str) -> Part:
     """Stands for a part whose file is gone: reading it says so."""
     return Part(sink, batch, name, "", None, 0, 0, 0, False, 0, 0, 0, 0)
-
-
-def describe(name: str, state: SinkState, staging: Staging) -> dict[str, Any]:
-    """A sink as `GET /v1/sinks/{sink}` shows it; raises `SinkNotFound`."""
-    known = state.by_name.get(name)
-    if known is None:
-        raise SinkNotFound(f"there is no sink {name[:200]!r}")
-    staged = staging.of_sink(name)
-    return {
-        "sink": name,
-        "batch": known.batch,
-        "progress": known.progress,
-        "state": "storing" if known.left else "stored",
-        "messages": known.messages,
-        "dropped": known.dropped,
-        "parts_left": len(known.left),
-        "staged_parts": len(staged),
-        "staged_bytes": sum(part.bytes for part in staged),
-        "changed_ms": known.changed_ms,
-    }

@@ -59,6 +59,7 @@ class LogState:
     def freeze_in_steps(self) -> Steps[Callable[[], dict[str, Any]]]:
         """`freeze`, where no frame is written between the steps."""
         log, sinks, access = self.identity.dump(), self.sinks.dump(), self.access.freeze()
+        before = self.sinks.dump_before()
         topics = yield from self.topics.dump_in_steps()
         groups = yield from self.groups.copy_in_steps()
         routing = yield from self.routing.copy_in_steps()
@@ -66,6 +67,7 @@ class LogState:
         needs = [DISCARDS] if routing.discarded or routing.discarded_floor else []
         return lambda: (
             ({"needs": needs} if needs else {})
+            | ({"sinks_before": before} if before else {})
             | {
                 "log": log,
                 "topics": topics,
@@ -99,5 +101,5 @@ class LogState:
         restore_topics(dumped["topics"])
         self.routing.restore(dumped.get("routing", {}))
         self.groups.restore(dumped.get("groups", {}))
-        self.sinks.restore(dumped.get("sinks", {}))
+        self.sinks.restore(dumped.get("sinks", {}), dumped.get("sinks_before", {}))
         self.access.restore(dumped.get("access", {}))

@@ -88,11 +88,17 @@ def identity() -> LogIdentity:
 async def begun(root: Path, replica: int) -> tuple[Election, Interrupted, Member]:
     """The election of a replica whose folder has the log."""
     Files().make_dirs(root)
-    store, own = Interrupted(root / "store"), Incarnation(Files(), root)
+    own = Incarnation(Files(), root)
     own.begin(identity().log_id, 5)
+    return (*election_of(root, replica, own), Member(replica, own.name))
+
+
+def election_of(root: Path, replica: int, own: Incarnation) -> tuple[Election, Interrupted]:
+    """The election of a replica that is that one."""
+    store = Interrupted(root / "store")
     fleet = Fleet(leader="object-store", store=f"file://{root / 'store'}", lease_ms=LEASE_MS)
     chosen = Settings(broker=Broker(replica=replica), fleet=fleet)
-    return Election(chosen, store, own, f"http://127.0.0.1:{replica + 1}"), store, Member(replica, own.name)
+    return Election(chosen, store, own, f"http://127.0.0.1:{replica + 1}"), store
 
 
 def now_ms() -> int:

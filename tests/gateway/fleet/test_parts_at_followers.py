@@ -3,17 +3,21 @@ stores what is left of it, once."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 
 from lakemq.testing import start_gateway
+from tests.gateway.fleet.electing import replicas
 from tests.gateway.fleet.following import SMALL, broker_of, degraded, start_follower, wait_for
 from tests.gateway.fleet.test_in_sync import PATIENT, fleet, in_sync, waiting
 from tests.gateway.http_client import connect, is_problem, pull_all, put_topic
 from tests.gateway.routing.asking import wait_until
 from tests.gateway.sinks.asking import commit, put_part, sink_of
 
+ELECTED = {"fleet__leader": "object-store", "fleet__lease_ms": 2_000}
 STALLING = "tests.gateway.fleet.stalling_gateway"
 
 
@@ -100,3 +104,51 @@ def test_a_follower_that_is_killed_takes_what_it_lacks_as_it_comes_back(tmp_path
                 wait_until(lambda: any(each.endswith(".part") for each in parts_in(directory)))
             primary.kill()
             assert held.exception() is not None
+
+
+@contextmanager
+def taking_nothing(directory: Path) -> Generator[None]:
+    """A replica that can take no parts meanwhile."""
+    (directory / "sinks").rename(directory / "elsewhere")
+    (directory / "sinks").write_bytes(b"")
+    try:
+        yield
+    finally:
+        (directory / "sinks").unlink()
+        (directory / "elsewhere").rename(directory / "sinks")
+
+
+def has_all(follows: httpx.Client, leads: httpx.Client) -> bool:
+    return broker_of(follows)["max_position"] == broker_of(leads)["max_position"]
+
+
+def test_who_leads_next_without_the_parts_has_the_batch_staged_and_committed_again(tmp_path: Path) -> None:
+    """It took the batch for committed, recorded its parts as dropped, and said that the same commit was done before."""
+    with replicas(tmp_path, count=2, **PATIENT, **ELECTED) as fleet:
+        leads, follows = fleet.http(0), fleet.http(1)
+        put_topic(leads, "t")
+        assert put_part(leads, "s", 0, "a", ["1"], topic="t").json()["staged"]
+        assert commit(leads, "s", 0, "a", progress="first").json()["new"] is True
+        assert put_part(leads, "s", 1, "a", ["2", "3"], topic="t").json()["staged"]
+        wait_for(follows, leads)
+        with taking_nothing(tmp_path / "1"), waiting(lambda: commit(leads, "s", 1, "a")) as held:
+            wait_until(lambda: "can't be taken from the primary now" in degraded(follows) and has_all(follows, leads))
+            fleet.kill(0)
+            assert held.exception() is not None
+        assert fleet.leader() == 1
+        assert is_problem(commit(follows, "s", 1, "a"), 409, "part_not_found")
+        assert {"batch": 0, "progress": "first", "messages": 1}.items() <= sink_of(follows, "s").items()
+        assert put_part(follows, "s", 1, "a", ["2", "3"], topic="t").json()["staged"]
+        assert commit(follows, "s", 1, "a").json() == {
+            "sink": "s",
+            "batch": 1,
+            "new": True,
+            "messages": 2,
+            "dropped": 0,
+        }
+        assert bodies(follows) == ["1", "2", "3"]
+        fleet.start(0)
+        fleet.in_sync(0, 1)
+        wait_until(lambda: bodies(fleet.http(0)) == ["1", "2", "3"])
+        assert not parts_in(tmp_path / "1")
+        wait_until(lambda: not parts_in(tmp_path / "0"))

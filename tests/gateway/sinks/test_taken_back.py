@@ -1,0 +1,175 @@
+"""A commit that nobody may ever have confirmed, at a broker that lacks its parts, as one that followed may: it is taken
+back, so whoever commits the batch again is told to stage it again, and nothing is lost or there twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Coroutine
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from lakemq.gateway.fleet.confirmed_mark import ConfirmedMark, Mark
+from lakemq.model.errors import LakemqError, NotConfirmed, PartNotFound
+from lakemq.storage.log.recovery import recover
+from lakemq.storage.state.log_state import LogState
+from lakemq.storage.state.sinks import SinkState
+from lakemq.testing import FaultyFiles
+from tests.gateway.sinks.test_sink_crashes import BODIES, CUTS, OTHER_CUTS, SINK, Crashing, DyingFiles
+
+
+class Ended(NamedTuple):
+    """A broker that died with parts left to be stored, and the end of its log then."""
+
+    harness: Crashing
+    folder: Path
+    log_id: str
+    end: int
+
+    def follows(self, confirmed: int) -> Crashing:
+        """It has another one's log and none of the parts, and has heard that so much is confirmed."""
+        for staged in self.harness.files_of_parts():
+            staged.unlink()
+        ConfirmedMark(FaultyFiles(), self.folder).leave(self.log_id, Mark(confirmed, True))
+        return self.harness
+
+
+def ended(folder: Path, *, batch: int, left: int) -> Ended:
+    """So many parts of that batch are left."""
+    for step in count(1):
+        harness = Crashing(folder / str(step))
+        dying = harness.files = DyingFiles()
+        harness.open(0)
+        harness.run(harness.write(CUTS[:batch]))
+        dying.left = step
+        with suppress(LakemqError, OSError):
+            harness.run(harness.write(CUTS[: batch + 1]))
+        log = harness.broker.log
+        sink, log_id, end = log.state.sinks.by_name.get(SINK), log.identity.log_id, log.next_position
+        harness.crash()
+        harness.files = FaultyFiles()
+        if sink is not None and (sink.batch, len(sink.left)) == (batch, left):
+            return Ended(harness, folder / str(step), log_id, end)
+        assert dying.left <= 0, "it never ended there"
+    raise AssertionError
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_what_nobody_confirmed_is_to_be_committed_again(tmp_path: Path, batch: int) -> None:
+    harness = ended(tmp_path, batch=batch, left=2).follows(confirmed=0)
+    harness.open(0)
+    harness.run(harness.stored())
+    sink = harness.broker.sinks.state.by_name.get(SINK)
+    if batch:
+        assert sink is not None
+        assert (sink.batch, sink.progress, sink.messages, sink.dropped) == (0, "batch 0", 4, 0)
+    else:
+        assert sink is None
+    with pytest.raises(PartNotFound):
+        harness.run(harness.broker.sinks.commit(SINK, batch, ["1-0"], "", once=False))
+    harness.run(harness.write(OTHER_CUTS))
+    assert sorted(harness.bodies()) == BODIES
+    sinks = harness.broker.log.state.sinks
+    assert (sinks.by_name[SINK].messages, sinks.by_name[SINK].dropped, sinks.before) == (7, 0, {})
+    dumped = sinks.dump()
+    harness.restart_without_snapshots(0)
+    assert harness.broker.log.state.sinks.dump() == dumped
+    harness.close()
+
+
+class DyingFromItsStart(Crashing):
+    """The disk dies at that operation after the log is open."""
+
+    step: int | None = None
+
+    async def _start(self) -> None:
+        self.broker.open()
+        if isinstance(self.files, DyingFiles):
+            self.files.left = self.step
+        await self.broker.start()
+        await self.broker.router.overdue.close()
+
+
+def test_it_is_taken_back_whichever_operation_the_disk_dies_at(tmp_path: Path) -> None:
+    found = ended(tmp_path / "ended", batch=1, left=2)
+    found.follows(confirmed=0)
+    for step in count(1):
+        harness = DyingFromItsStart(shutil.copytree(found.folder, tmp_path / str(step)))
+        harness.step, dying = step, DyingFiles()
+        harness.files = dying
+        with suppress(LakemqError, OSError):
+            harness.open(0)
+            harness.run(harness.write(OTHER_CUTS))
+        harness.crash()
+        harness.files = FaultyFiles()
+        harness.open(0)
+        harness.run(harness.write(OTHER_CUTS))
+        assert sorted(harness.bodies()) == BODIES, step
+        harness.close()
+        assert dying.left is not None
+        if dying.left > 0:
+            assert step > 5
+            return
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_what_was_confirmed_and_what_is_stored_in_part_is_never_taken_back(tmp_path: Path, kept: int) -> None:
+    """The parts were on this disk, which has lost them; and who has some of a batch's messages can't have it again."""
+    found = ended(tmp_path, batch=0, left=2 - kept)
+    harness = found.follows(confirmed=0 if kept else found.end)
+    harness.open(0)
+    harness.run(harness.stored())
+    sink = harness.broker.sinks.state.by_name[SINK]
+    assert (sink.batch, sink.messages, sink.left) == (0, 3 * kept, [])
+    assert len(harness.bodies()) == 3 * kept
+    harness.close()
+
+
+def test_a_state_says_what_a_commit_has_replaced_and_one_from_before_does_not(tmp_path: Path) -> None:
+    found = ended(tmp_path, batch=1, left=2)
+    recovered = recover(FaultyFiles(), found.folder / "commitlog", 0)
+    for segment in recovered.segments:
+        segment.close()
+    before = recovered.state.sinks.before[SINK]
+    assert before.end <= found.end
+    assert before.sink is not None
+    state = LogState()
+    state.restore(json.loads(json.dumps(recovered.state.dump())))
+    assert state.sinks == recovered.state.sinks
+    dumped = state.dump()
+    del dumped["sinks_before"]
+    state.restore(dumped)
+    assert state.sinks == SinkState(recovered.state.sinks.by_name)
+
+
+def test_nothing_of_a_batch_is_in_the_log_before_its_commit_is_confirmed(tmp_path: Path) -> None:
+    """Else whoever leads next might have some of its messages, and not the other parts."""
+
+    async def unconfirmed(work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.ensure_future(work)
+        while not task.done():
+            log.confirmed.refuse(NotConfirmed("it may be stored"))
+            await asyncio.sleep(0)
+        await task
+
+    harness = Crashing(tmp_path)
+    harness.open(0)
+    log, sinks = harness.broker.log, harness.broker.sinks
+    log.confirmed.limit(log.confirmed_position)  # somebody in sync has no more
+    with pytest.raises(NotConfirmed):
+        harness.run(unconfirmed(harness.write(CUTS[:1])))
+    end = log.next_position
+    for _ in range(3):
+        with pytest.raises(NotConfirmed):
+            harness.run(unconfirmed(sinks.commit(SINK, 0, ["0-0", "0-1"], "", once=False)))
+    assert log.next_position == end
+    assert len(log.state.sinks.by_name[SINK].left) == 2
+    log.confirmed.limit(None)
+    harness.run(harness.write(CUTS))
+    assert sorted(harness.bodies()) == BODIES
+    harness.close()
