@@ -147,7 +147,7 @@ class PullConsumer:
             raise InvalidRequest("this consumer subscribes to topics: it can't have queues assigned too")
         wanted = {queue: make_subscription(queue.topic, tags, sql) for queue in queues}
         await self._member.follow_resets({queue.broker for queue in wanted})
-        await asyncio.gather(*map(self._member.offsets.load, wanted))
+        await self._member.begin(wanted)
         before = self._assigned or {}
         await self._lose([queue for queue in before if wanted.get(queue) != before[queue]], commit=True)
         self._assigned = wanted
@@ -199,7 +199,7 @@ class PullConsumer:
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's committed offset of a queue; None if it has none."""
         self._check_open()
-        return (await self._member.api.offsets(queue.broker, queue.topic)).get(queue)
+        return (await self._member.api.offsets(queue.broker, queue.topic)).offsets.get(queue)
 
     async def position(self, queue: MessageQueue) -> int:
         """The offset of the next message to read from an assigned queue."""
