@@ -92,6 +92,7 @@ class PullConsumer:
         self._committed_s = float("-inf")
         self._turn = 0
         self._closed = False
+        self._closing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -250,9 +251,12 @@ class PullConsumer:
     async def close(self, commit: bool = True) -> None:
         """Commit what polls have returned, and leave the group. It commits only with `auto_commit`. With `commit`
         False, the messages of the last poll are not committed."""
-        if self._closed:
-            return
         self._closed = True
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(commit))
+        await asyncio.shield(self._closing)  # who is interrupted here still leaves: else it keeps queues and reads none
+
+    async def _close(self, commit: bool) -> None:
         await self._member.rebalancer.close()
         streams = list(self._streams.values())
         await asyncio.gather(*(stream.close() for stream in streams))
