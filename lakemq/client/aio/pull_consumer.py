@@ -28,7 +28,7 @@ from lakemq.client.durations import Seconds, to_seconds
 from lakemq.client.errors import Closed
 from lakemq.client.route_source import RouteSource
 from lakemq.client.view import MessageView
-from lakemq.model.errors import ConsumeDisabled, InvalidRequest, LakemqError
+from lakemq.model.errors import ConsumeDisabled, InvalidRequest, LakemqError, QueueNotFound, TopicNotFound
 from lakemq.model.message_queue import MessageQueue
 from lakemq.model.pull_limit import MESSAGES_PER_PULL_MAX
 from lakemq.model.rebalance import Strategy
@@ -37,6 +37,8 @@ logger = logging.getLogger("lakemq.client")
 
 POLL_MAX = 500
 POLL_S = 1.0
+_RESHARED = TopicNotFound, QueueNotFound, ConsumeDisabled
+"""No errors where queues are shared out: those that are gone are taken away, and the membership hears of a pause."""
 
 
 class PullOptions(TypedDict, total=False):
@@ -319,10 +321,13 @@ class PullConsumer:
             )
         for stream in self._streams.values():
             error, stream.error = stream.error, None
-            if error is not None and self._assigned is None:
+            if error is None:
+                continue
+            if self._assigned is None:
                 self._member.rebalancer.trigger()
-            elif error is not None:
-                raise error
+                if isinstance(error, _RESHARED):
+                    continue
+            raise error
 
     def _take(self, count_max: int) -> MessageBatch | None:
         import pyarrow as pa
