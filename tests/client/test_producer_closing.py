@@ -8,6 +8,8 @@ import pytest
 
 from lakemq.client import Closed, SendFailed, aio
 from lakemq.client.produce.batch import until_ended
+from lakemq.client.produce.prober import Prober
+from lakemq.client.routes import Cluster
 from tests.client.producing import DEAD
 
 WAIT_S = 60.0
@@ -47,3 +49,16 @@ def test_who_waits_for_room_hears_of_a_close() -> None:
             await producer.close(0.1)
 
     asyncio.run(close())
+
+
+def test_nobody_looks_for_a_broker_once_the_producer_is_closed() -> None:
+    """A batch that failed after the close had its broker looked for, for ever."""
+
+    async def fail() -> None:
+        prober = Prober(Cluster([DEAD]), lambda broker: None)
+        await prober.close()
+        prober.failed("away")
+        prober.is_late("late")
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(fail())
