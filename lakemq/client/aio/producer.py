@@ -214,7 +214,7 @@ class Producer:
     async def _wait_for_room(self, core: Core) -> None:
         try:
             async with asyncio.timeout(self._options.room_timeout_s):
-                while not core.has_room():
+                while not core.has_room() and not core.closed:
                     await core.wait_for_room()
         except TimeoutError:
             raise no_room(self._options.buffer_bytes) from None

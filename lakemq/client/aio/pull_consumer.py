@@ -28,7 +28,7 @@ from lakemq.client.durations import Seconds, to_seconds
 from lakemq.client.errors import Closed
 from lakemq.client.route_source import RouteSource
 from lakemq.client.view import MessageView
-from lakemq.model.errors import ConsumeDisabled, InvalidRequest, LakemqError
+from lakemq.model.errors import ConsumeDisabled, InvalidRequest, LakemqError, QueueNotFound, TopicNotFound
 from lakemq.model.message_queue import MessageQueue
 from lakemq.model.pull_limit import MESSAGES_PER_PULL_MAX
 from lakemq.model.rebalance import Strategy
@@ -37,6 +37,8 @@ logger = logging.getLogger("lakemq.client")
 
 POLL_MAX = 500
 POLL_S = 1.0
+_RESHARED = TopicNotFound, QueueNotFound, ConsumeDisabled
+"""No errors where queues are shared out: those that are gone are taken away, and the membership hears of a pause."""
 
 
 class PullOptions(TypedDict, total=False):
@@ -92,6 +94,7 @@ class PullConsumer:
         self._committed_s = float("-inf")
         self._turn = 0
         self._closed = False
+        self._closing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -147,7 +150,7 @@ class PullConsumer:
             raise InvalidRequest("this consumer subscribes to topics: it can't have queues assigned too")
         wanted = {queue: make_subscription(queue.topic, tags, sql) for queue in queues}
         await self._member.follow_resets({queue.broker for queue in wanted})
-        await asyncio.gather(*map(self._member.offsets.load, wanted))
+        await self._member.begin(wanted)
         before = self._assigned or {}
         await self._lose([queue for queue in before if wanted.get(queue) != before[queue]], commit=True)
         self._assigned = wanted
@@ -199,7 +202,7 @@ class PullConsumer:
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's committed offset of a queue; None if it has none."""
         self._check_open()
-        return (await self._member.api.offsets(queue.broker, queue.topic)).get(queue)
+        return (await self._member.api.offsets(queue.broker, queue.topic)).offsets.get(queue)
 
     async def position(self, queue: MessageQueue) -> int:
         """The offset of the next message to read from an assigned queue."""
@@ -250,9 +253,12 @@ class PullConsumer:
     async def close(self, commit: bool = True) -> None:
         """Commit what polls have returned, and leave the group. It commits only with `auto_commit`. With `commit`
         False, the messages of the last poll are not committed."""
-        if self._closed:
-            return
         self._closed = True
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(commit))
+        await asyncio.shield(self._closing)  # who is interrupted here still leaves: else it keeps queues and reads none
+
+    async def _close(self, commit: bool) -> None:
         await self._member.rebalancer.close()
         streams = list(self._streams.values())
         await asyncio.gather(*(stream.close() for stream in streams))
@@ -315,10 +321,13 @@ class PullConsumer:
             )
         for stream in self._streams.values():
             error, stream.error = stream.error, None
-            if error is not None and self._assigned is None:
+            if error is None:
+                continue
+            if self._assigned is None:
                 self._member.rebalancer.trigger()
-            elif error is not None:
-                raise error
+                if isinstance(error, _RESHARED):
+                    continue
+            raise error
 
     def _take(self, count_max: int) -> MessageBatch | None:
         import pyarrow as pa

@@ -40,6 +40,14 @@ class Granted(NamedTuple):
     lock_s: float
 
 
+class Committed(NamedTuple):
+    """A group's offsets of one topic at a broker. `since_ms`: when it got the first of them, by the broker's clock, as
+    far as the broker says so."""
+
+    offsets: dict[MessageQueue, int]
+    since_ms: int | None
+
+
 class NackedMessage(NamedTuple):
     """A message to be consumed later; levels as in `ConsumeLater`."""
 
@@ -73,10 +81,11 @@ class GroupApi:
         target = routes.MEMBERS.at(self.group)
         return self._view(await primary.get(target, params, timeout_s=wait_s + ANSWER_TIMEOUT_S))
 
-    async def offsets(self, broker: str, topic: str) -> dict[MessageQueue, int]:
+    async def offsets(self, broker: str, topic: str) -> Committed:
         """The group's offsets of the topic's queues at that broker, as far as it has any."""
         primary = self.cluster.primary(broker)
-        return _offsets(broker, await primary.get(routes.OFFSETS.at(self.group), {"topic": topic}))
+        answer = await primary.get(routes.OFFSETS.at(self.group), {"topic": topic})
+        return Committed(_offsets(broker, answer), answer.get("since_ms"))
 
     async def commit(
         self, broker: str, offsets: Mapping[MessageQueue, int], if_absent: bool = False, resets: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -166,11 +166,21 @@ class Member:
                 logger.warning("can't look up the queues of %s: %s", topic, error)
                 return
         self._beginnings.absent |= {(broker, topic) for broker in brokers - set(queues)}
-        for queue in queues.values():
-            try:
-                await self.offsets.load(queue)  # of all queues of the topic at that broker
-            except (LakemqError, OSError) as error:
-                logger.warning("can't store the offset of %s yet: %s", queue, error)
+        new = await self.offsets.is_new(topic)
+        # One queue of each broker: that has all the topic's queues there begin. Together, so that another member that
+        # starts now hardly finds the group at some brokers only.
+        loads = [self.offsets.load(queue, new) for queue in queues.values()]
+        for queue, result in zip(queues.values(), await asyncio.gather(*loads, return_exceptions=True), strict=True):
+            if isinstance(result, LakemqError | OSError):
+                logger.warning("can't store the offset of %s yet: %s", queue, result)
+            elif isinstance(result, BaseException):
+                raise result
+
+    async def begin(self, queues: Collection[MessageQueue]) -> None:
+        """See to it that the group has offsets of these queues. Raises `LakemqError`, `OSError`."""
+        topics = sorted({queue.topic for queue in queues})
+        new = dict(zip(topics, await asyncio.gather(*map(self.offsets.is_new, topics)), strict=True))
+        await asyncio.gather(*(self.offsets.load(queue, new[queue.topic]) for queue in queues))
 
     async def leave(self) -> None:
         """Say that this client is gone, once its offsets are stored."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 from urllib.parse import quote
 
 import orjson
 
+from lakemq.client.consume.group_age import GroupAge
 from lakemq.client.consume.group_api import GroupApi
-from lakemq.client.consume.start_offset import Beginnings
+from lakemq.client.consume.start_offset import ALWAYS, Beginnings
 from lakemq.model.errors import InvalidRequest, LakemqError, QueueNotFound, TopicNotFound
 from lakemq.model.message_queue import MessageQueue
 
@@ -28,9 +29,15 @@ NAME_MAX = 200
 class OffsetStore(Protocol):
     """Offsets of queues; of each the next one to consume."""
 
-    async def load(self, queue: MessageQueue) -> int:
+    async def is_new(self, topic: str) -> bool:
+        """Whether there are no offsets of the topic at all, for any broker that can be asked now. Raises `Unreachable`
+        where none can."""
+        ...
+
+    async def load(self, queue: MessageQueue, new: bool = False) -> int:
         """The queue's offset; where it has none, one is chosen and stored before it is answered, so
-        that nobody begins elsewhere after a crash. Raises `LakemqError`."""
+        that nobody begins elsewhere after a crash. `new`: there were none of the topic when it was begun with, just
+        now, at several brokers: what is stored at one of them doesn't count at the others. Raises `LakemqError`."""
         ...
 
     async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
@@ -53,6 +60,7 @@ class BrokerOffsets:
     def __init__(self, api: GroupApi, beginnings: Beginnings) -> None:
         self._api = api
         self._beginnings = beginnings
+        self._age = GroupAge(api)
         self._loading: dict[tuple[str, str], asyncio.Task[dict[MessageQueue, int]]] = {}
         self._resets: dict[str, int] = {}
 
@@ -68,22 +76,30 @@ class BrokerOffsets:
         if resets is not None:
             self._resets[broker] = resets
 
-    async def load(self, queue: MessageQueue) -> int:
+    async def is_new(self, topic: str) -> bool:
+        """Whether the group is; brokers that don't answer don't count."""
+        return self._beginnings.need_age(topic) and await self._age.ask(topic) is None
+
+    async def load(self, queue: MessageQueue, new: bool = False) -> int:
         """The group's offset."""
         key = (queue.broker, queue.topic)
         loading = self._loading.get(key)
         if loading is None:
-            loading = self._loading[key] = asyncio.ensure_future(self._load(*key))
+            loading = self._loading[key] = asyncio.ensure_future(self._load(*key, new))
             loading.add_done_callback(lambda task: task.cancelled() or task.exception())
         return _of(queue, await asyncio.shield(loading))
 
-    async def _load(self, broker: str, topic: str) -> dict[MessageQueue, int]:
+    async def _load(self, broker: str, topic: str, new: bool) -> dict[MessageQueue, int]:
         try:
             await asyncio.sleep(SHARED_S)
         finally:
             del self._loading[broker, topic]
-        found = await self._api.offsets(broker, topic)
-        begin = await self._beginnings.of(broker, topic, bool(found))
+        committed = await self._api.offsets(broker, topic)
+        self._age.note(topic, committed)
+        found, since_ms = committed.offsets, ALWAYS if committed.offsets else None
+        if since_ms is None and not new and self._beginnings.need_age(topic):
+            since_ms = await self._age.ask(topic, but=broker)
+        begin = await self._beginnings.of(broker, topic, since_ms)
         missing = {queue: offset for queue, offset in begin.items() if queue not in found}
         if missing:
             # Another member may be doing the same: the first one's count.
@@ -120,6 +136,25 @@ class BrokerOffsets:
                 raise gone from None
 
 
+class Kept(NamedTuple):
+    """What a file has: offsets, and when it got the first of each topic, by this machine's clock; a file from before
+    that was kept doesn't say."""
+
+    offsets: dict[MessageQueue, int]
+    since_ms: dict[str, int]
+
+    @property
+    def topics(self) -> set[str]:
+        """The topics that it has offsets of."""
+        return {each.topic for each in self.offsets}
+
+    def since(self, queue: MessageQueue, new: bool) -> int | None:
+        """Since when messages of the queue are consumed; `new` as in `OffsetStore.load`."""
+        if any((each.broker, each.topic) == (queue.broker, queue.topic) for each in self.offsets):
+            return ALWAYS
+        return None if new or queue.topic not in self.topics else self.since_ms.get(queue.topic, ALWAYS)
+
+
 class LocalOffsets:
     """Offsets in a JSON file, for broadcasting: the first of `paths` that no other consumer uses. Written
     whole to another file that then takes its place, so a crash leaves the old or the new one."""
@@ -128,7 +163,7 @@ class LocalOffsets:
         self._paths = paths
         self._path = paths[0]
         self._beginnings = beginnings
-        self._offsets: dict[MessageQueue, int] | None = None
+        self._kept: Kept | None = None
         self._writing = asyncio.Lock()
         self._locked: BinaryIO | None = None
 
@@ -141,7 +176,7 @@ class LocalOffsets:
         """Lock it: with two that write it, one's offsets would be the other's, and messages be lost."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         for path in self._paths:
-            locked = path.with_name(path.name + ".lock").open("ab")
+            locked = _lock_of(path).open("ab")
             try:
                 lock_file(locked)
             except OSError:
@@ -158,30 +193,37 @@ class LocalOffsets:
         if self._locked is not None:
             self._locked.close()
 
-    async def load(self, queue: MessageQueue) -> int:
+    async def is_new(self, topic: str) -> bool:
+        """Whether the file has none."""
+        async with self._writing:
+            return topic not in (await self._read()).topics
+
+    async def load(self, queue: MessageQueue, new: bool = False) -> int:
         """The file's offset."""
         async with self._writing:
-            offsets = await self._read()
-            if queue not in offsets:
-                known = any((each.broker, each.topic) == (queue.broker, queue.topic) for each in offsets)
-                begin = await self._beginnings.of(queue.broker, queue.topic, known)
-                await self._write({each: offset for each, offset in begin.items() if each not in offsets})
-            return _of(queue, offsets)
+            kept = await self._read()
+            if queue not in kept.offsets:
+                begin = await self._beginnings.of(queue.broker, queue.topic, kept.since(queue, new))
+                await self._write({each: offset for each, offset in begin.items() if each not in kept.offsets})
+            return _of(queue, kept.offsets)
 
     async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Write the file."""
         async with self._writing:
             await self._write(offsets)
 
-    async def _read(self) -> dict[MessageQueue, int]:
-        if self._offsets is None:
-            self._offsets = await asyncio.to_thread(read_offsets, self._path)
-        return self._offsets
+    async def _read(self) -> Kept:
+        if self._kept is None:
+            self._kept = await asyncio.to_thread(read_offsets, self._path)
+        return self._kept
 
     async def _write(self, offsets: Mapping[MessageQueue, int]) -> None:
-        every = await self._read()
-        every.update(offsets)
-        await asyncio.to_thread(write_offsets, self._path, dict(every))
+        kept = await self._read()
+        if new := {each.topic for each in offsets} - kept.topics:
+            now_ms = await asyncio.to_thread(touch, _lock_of(self._path))
+            kept.since_ms.update(dict.fromkeys(new, now_ms))
+        kept.offsets.update(offsets)
+        await asyncio.to_thread(write_offsets, self._path, Kept(dict(kept.offsets), dict(kept.since_ms)))
 
 
 def offset_files(group: str, client_id: str | None) -> list[Path]:
@@ -204,27 +246,43 @@ def lock_file(file: BinaryIO) -> None:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def touch(path: Path) -> int:
+    """Have the file be there; returns the time that the file system gives it, which is now, in milliseconds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    return path.stat().st_mtime_ns // 1_000_000
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
+
+
 def _of(queue: MessageQueue, offsets: Mapping[MessageQueue, int]) -> int:
     if queue not in offsets:
         raise QueueNotFound(f"broker {queue.broker!r} has no queue {queue.queue_id} of {queue.topic!r}")
     return offsets[queue]
 
 
-def read_offsets(path: Path) -> dict[MessageQueue, int]:
+def read_offsets(path: Path) -> Kept:
     """The offsets of a file; none where there is none. Raises `LakemqError` for what is no such file."""
     try:
         content = orjson.loads(path.read_bytes())
         entries = cast("list[dict[str, Any]]", content["offsets"])
-        return {MessageQueue(each["topic"], each["broker"], each["queue_id"]): int(each["offset"]) for each in entries}
+        since = cast("dict[str, int]", content.get("since_ms", {}))
+        return Kept(
+            {MessageQueue(each["topic"], each["broker"], each["queue_id"]): int(each["offset"]) for each in entries},
+            {topic: int(each) for topic, each in since.items()},
+        )
     except FileNotFoundError:
-        return {}
-    except (ValueError, KeyError, TypeError) as error:
+        return Kept({}, {})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LakemqError(f"{path} is no file of offsets: {error!r}") from error
 
 
-def write_offsets(path: Path, offsets: Mapping[MessageQueue, int]) -> None:
+def write_offsets(path: Path, kept: Kept) -> None:
     """Write the file, on disk when it returns. Raises `OSError`, and leaves the old file then."""
-    content = orjson.dumps({"offsets": [{**queue._asdict(), "offset": each} for queue, each in _sorted(offsets)]})
+    offsets = [{**queue._asdict(), "offset": each} for queue, each in sorted(kept.offsets.items())]
+    content = orjson.dumps({"offsets": offsets, "since_ms": kept.since_ms})
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".new")
     try:
@@ -241,7 +299,3 @@ def write_offsets(path: Path, offsets: Mapping[MessageQueue, int]) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-def _sorted(offsets: Mapping[MessageQueue, int]) -> Iterable[tuple[MessageQueue, int]]:
-    return sorted(offsets.items())

@@ -26,6 +26,7 @@ from lakemq.client.produce.deliver import WAIT_S, Delivered, Deliverer, Request
 from lakemq.client.produce.encode import COMPRESSED_FROM_BYTES, encode, read_messages, read_ranges
 from lakemq.client.produce.heartbeats import Heartbeats
 from lakemq.client.produce.lane import Lane, LaneKind
+from lakemq.client.produce.left import Left
 from lakemq.client.produce.options import Options
 from lakemq.client.produce.send_ids import SendIds
 from lakemq.client.produce.unreported import Unreported
@@ -79,6 +80,7 @@ class Core:
         self._queue_lanes: dict[MessageQueue, LaneKind] = {}
         self._queues: dict[str, list[MessageQueue]] = {}
         self._unreported = Unreported()
+        self._left = Left()
         self._flushing = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._room_waiters: list[asyncio.Future[None]] = []
@@ -226,6 +228,7 @@ class Core:
         self.lock = threading.Lock()
         self.room = threading.Condition(self.lock)
         self._unreported.leave()
+        self._left = Left()
         for lane in self._lanes.values():
             for batch in lane.batches():
                 batch.outcome = batch.outcome or Failed(Closed(FORKED))
@@ -301,11 +304,7 @@ class Core:
                 self._lanes.pop(lane.kind, None)
                 self._plain.pop(lane.kind.topic, None)
                 self._keyed.pop(lane.kind.topic, None)
-            self.room.notify_all()
-        waiters, self._room_waiters = self._room_waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._tell_of_room()
         if isinstance(outcome, Failed | Halves) and not lane.kind.oneway and not self.closed:
             self._unreported.keep(batch, outcome)
         batch.end(outcome)
@@ -379,8 +378,17 @@ class Core:
 
     # Waiting ---------------------------------------------------------------------------------------
 
+    def _tell_of_room(self) -> None:
+        """There may be room, or never again."""
+        with self.lock:
+            self.room.notify_all()
+        waiters, self._room_waiters = self._room_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
     async def wait_for_room(self) -> None:
-        """Return when there may be room."""
+        """Return when there may be room, or the producer is closed."""
         if not self.has_room():
             waiter: asyncio.Future[None] = self._loop.create_future()
             self._room_waiters.append(waiter)
@@ -404,16 +412,16 @@ class Core:
     async def close(self, timeout_s: float | None) -> list[tuple[Message, LakemqError]]:
         """Accept no new messages, send all waiting ones, and give up those that aren't stored when the time has
         expired. Returns the messages that weren't stored, and those that failed earlier and whose result nobody has
-        read."""
+        read. One that is cancelled has told nobody: the next one does."""
         with self.lock:
-            self.closed = True
-            for lane in self._lanes.values():
-                if lane.open is not None:  # so that it grows no more
-                    lane.ready.append(lane.open)
-                    lane.open = None
-            batches = [batch for lane in self._lanes.values() for batch in lane.batches()]
-            kept = [batch.part(0, len(batch.bodies)) for batch in batches]
-            told = [not lane.kind.oneway for lane in self._lanes.values() for _ in lane.batches()]
+            if not self.closed:
+                self.closed = True
+                for lane in self._lanes.values():
+                    if lane.open is not None:  # so that it grows no more
+                        lane.ready.append(lane.open)
+                        lane.open = None
+                self._left.hold(self._lanes.values())
+        self._tell_of_room()
         try:
             async with asyncio.timeout(timeout_s):
                 await self.flush()
@@ -422,14 +430,8 @@ class Core:
         await self.deliverer.close()
         await self.heartbeats.close()
         await self.cluster.close()
-        failures = self._unreported.take()
-        for batch, held, is_told in zip(batches, kept, told, strict=True):
-            outcome = await until_ended(batch)
-            for number, message in enumerate(held.messages() if is_told else ()):
-                result = outcome(number)
-                if isinstance(result, LakemqError):
-                    failures.append((message, result))
-        return failures
+        await self._left.ended()
+        return self._unreported.take() + self._left.take()
 
     async def _abandon(self) -> None:
         """All that is under way or waits fails with `Closed`."""
@@ -437,7 +439,6 @@ class Core:
             left = [batch for lane in self._lanes.values() for batch in lane.batches()]
             for lane in self._lanes.values():
                 lane.ready.clear()
-            self.room.notify_all()
         for batch in left:
             batch.end(Failed(Closed("the producer was closed before it knew that the message is stored")))
         tasks = list(self._tasks)

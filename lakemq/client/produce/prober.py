@@ -31,6 +31,7 @@ class Prober:
         self._back = back
         self._probes: dict[str, asyncio.Task[None]] = {}
         self._wait_s: dict[str, float] = {}
+        self._closed = False
 
     def failed(self, broker: str) -> None:
         """The broker gave no answer, or one that says that it can't serve: it is away."""
@@ -46,14 +47,15 @@ class Prober:
             self._wait_s.pop(broker, None)
 
     async def close(self) -> None:
-        """Stop looking."""
+        """Stop looking, for good: what is still under way elsewhere begins no other look."""
+        self._closed = True
         probes = list(self._probes.values())
         for probe in probes:
             probe.cancel()
         await asyncio.gather(*probes, return_exceptions=True)
 
     def _look(self, broker: str, away: bool) -> None:
-        if broker not in self._probes:
+        if broker not in self._probes and not self._closed:
             self._probes[broker] = asyncio.ensure_future(self._probe(broker, away))
 
     async def _probe(self, broker: str, away: bool) -> None:

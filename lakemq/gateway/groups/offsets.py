@@ -41,6 +41,11 @@ class Offsets:
                 for queue_id, offset in sorted(group.offsets.get(each, {}).items()):
                     yield QueueOffset(each, queue_id, offset)
 
+    def since_ms(self, name: str, topic: str) -> int | None:
+        """When the group got its first offset of the topic; None where it has none, or that was not kept."""
+        group = self._records.state.find(name)
+        return None if group is None else group.since_ms.get(topic)
+
     async def commit(
         self, name: str, offsets: Sequence[QueueOffset], if_absent: bool = False, resets: int | None = None
     ) -> list[QueueOffset]:

@@ -217,15 +217,17 @@ def _add_members(router: APIRouter, groups: Groups, log: CommitLog, wait_ms_max:
 
 
 def _add_offsets(router: APIRouter, offsets: Offsets, listing: Gate) -> None:
-    async def describe(found: Iterable[QueueOffset]) -> Response:
-        return await respond({"offsets": (each._asdict() for each in found)})
+    async def describe(found: Iterable[QueueOffset], since_ms: int | None = None) -> Response:
+        since = {} if since_ms is None else {"since_ms": since_ms}
+        return await respond({"offsets": (each._asdict() for each in found)} | since)
 
     @serves(router, routes.OFFSETS)
     async def get_offsets(request: Request, group: str, topic: str | None = None) -> Response:  # pyright: ignore[reportUnusedFunction]
         wanted = topic if topic is None else check_readable(topic)
         sees = sight_of_topics(caller_of(request.scope))
         async with listing.place(client_of(request.scope)):
-            return await describe(each for each in offsets.of(check_group(group), wanted) if sees(each.topic))
+            found = (each for each in offsets.of(check_group(group), wanted) if sees(each.topic))
+            return await describe(found, offsets.since_ms(group, wanted) if wanted and sees(wanted) else None)
 
     @serves(router, routes.COMMIT_OFFSETS)
     async def commit(request: Request, group: str, body: OffsetsBody) -> Response:  # pyright: ignore[reportUnusedFunction]

@@ -3,7 +3,8 @@
 Every change is a record, a message in `GROUP_TOPIC`: column `group`, the kind of change as its tag,
 and a JSON body. `GroupState.apply` is the one way in, while serving and while recovering; each record
 says itself under which condition it counts, so that two of one frame can't both win.
-No record says a time: after a restart whoever was there counts as heard of just now.
+No record says a time: after a restart whoever was there counts as heard of just now. When a group began with a
+topic is the time of the frame that says so.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Group:
     """One group. `model`: that of its members, and of those that it had last; None before the first.
     `generation` moves when its members or their queues do, `resets` when its offsets are reset.
     `offsets`: of each topic, by queue id, the next offset to consume. `kinds`: which subscriptions its
-    members have, and how many have just these."""
+    members have, and how many have just these. `since_ms`: when it got the first offset of a topic that it has offsets
+    of; unknown for those of logs from before this was kept."""
 
     __slots__ = (
         "_subscribed",
@@ -53,6 +55,7 @@ class Group:
         "offsets",
         "paused",
         "resets",
+        "since_ms",
     )
 
     def __init__(self, name: str, generation: int, resets: int = 0) -> None:
@@ -66,6 +69,7 @@ class Group:
         self.resets = resets
         self.members: dict[str, Member] = {}
         self.offsets: dict[str, dict[int, int]] = {}
+        self.since_ms: dict[str, int] = {}
         self.locks: dict[QueueKey, Lock] = {}
         self.locked: Counter[str] = Counter()
         """How many queues of each topic are locked."""
@@ -118,6 +122,7 @@ class Group:
         copied.consume_enabled, copied.paused = self.consume_enabled, self.paused.copy()
         copied.members, copied.locks = self.members.copy(), self.locks.copy()
         copied.offsets = {topic: offsets.copy() for topic, offsets in self.offsets.items()}
+        copied.since_ms = self.since_ms.copy()
         return copied
 
     def find_offset(self, topic: str, queue_id: int) -> int | None:
@@ -240,9 +245,9 @@ class GroupState:
                 columns = [content.values(name, run.row, run.count) for name in _COLUMNS]
                 rows = zip(*columns, strict=True)
                 for position, (name, kind, body) in enumerate(rows, meta.first_position + run.row):
-                    self._change(name, kind, json.loads(body), position)
+                    self._change(name, kind, json.loads(body), position, meta.store_time_ms)
 
-    def _change(self, name: str, kind: str, content: dict[str, Any], position: int) -> None:
+    def _change(self, name: str, kind: str, content: dict[str, Any], position: int, time_ms: int) -> None:
         if kind in ("forget", "delete", "idle"):
             self._lessen(name, kind, content)
             return
@@ -255,9 +260,9 @@ class GroupState:
         elif kind == "leave":
             self._leave(group, content["client_id"])
         elif kind == "offsets":
-            self._commit(group, content)
+            self._commit(group, content, time_ms)
         elif kind == "reset":
-            self._reset(group, content["offsets"])
+            self._reset(group, content["offsets"], time_ms)
         elif kind == "settings":
             self._set(group, content["consume_enabled"])
         elif kind == "lock":
@@ -350,20 +355,22 @@ class GroupState:
         self.on_member(group.name, client_id, False)
         self._move(group)
 
-    def _commit(self, group: Group, content: dict[str, Any]) -> None:
+    def _commit(self, group: Group, content: dict[str, Any], time_ms: int) -> None:
         # A commit from before a reset would undo it.
         if content.get("resets", group.resets) >= group.resets:
-            self._set_offsets(group, content["offsets"], content.get("if_absent", False))
+            self._set_offsets(group, content["offsets"], content.get("if_absent", False), time_ms)
 
-    def _reset(self, group: Group, offsets: dict[str, list[list[int]]]) -> None:
+    def _reset(self, group: Group, offsets: dict[str, list[list[int]]], time_ms: int) -> None:
         group.resets += 1
-        self._set_offsets(group, offsets, False)
+        self._set_offsets(group, offsets, False, time_ms)
         for topic, pairs in offsets.items():
             self.on_reset(group.name, topic, {pair[0]: pair[1] for pair in pairs})
         self._move(group)
 
-    def _set_offsets(self, group: Group, offsets: dict[str, list[list[int]]], if_absent: bool) -> None:
+    def _set_offsets(self, group: Group, offsets: dict[str, list[list[int]]], if_absent: bool, time_ms: int) -> None:
         for topic, pairs in offsets.items():
+            if topic not in group.offsets:
+                group.since_ms[topic] = time_ms
             known = group.offsets.setdefault(topic, {})
             before = len(known)
             for queue_id, offset in pairs:
@@ -395,6 +402,7 @@ class GroupState:
         for group in [self._groups[name] for name in names]:
             if not queues:
                 self.offset_count -= len(group.offsets.pop(topic, ()))
+                group.since_ms.pop(topic, None)
                 if topic in group.locked:
                     for queue in [queue for queue in group.locks if queue[0] == topic]:
                         group.unlock(queue)
@@ -444,6 +452,7 @@ def _dump_group(group: Group) -> dict[str, Any]:
             topic: [pack_numbers(offsets), pack_numbers(offsets.values())] for topic, offsets in group.offsets.items()
         },
         "locks": [[*queue, *lock] for queue, lock in group.locks.items()],
+        "since_ms": group.since_ms,
         **({"paused": sorted(group.paused)} if group.paused else {}),
     }
 
@@ -458,5 +467,6 @@ def _restore_group(name: str, dumped: dict[str, Any]) -> Group:
         group.offsets[topic] = dict(zip(unpack_numbers(queue_ids), unpack_numbers(offsets), strict=True))
     for topic, queue_id, client_id, grant in dumped["locks"]:
         group.lock((topic, queue_id), Lock(client_id, grant))
+    group.since_ms = dict(dumped.get("since_ms", {}))
     group.paused.update(dumped.get("paused", ()))
     return group

@@ -40,6 +40,18 @@ def test_a_commit_moves_its_queue_and_no_other(http: httpx.Client, topic: str) -
     ]
 
 
+def test_since_when_a_group_has_consumed_a_topic_is_answered(http: httpx.Client, topic: str) -> None:
+    group, path = f"g-{topic}", f"/v1/groups/g-{topic}/offsets"
+    make_topic(http, topic, 2)
+    assert http.get(path, params={"topic": topic}).json() == {"offsets": []}
+    commit(http, group, topic, {0: 1})
+    began = http.get(path, params={"topic": topic}).json()["since_ms"]
+    after = produce(http, topic, {"body": "x"})[0]["store_time_ms"]
+    commit(http, group, topic, {1: 2})
+    assert http.get(path, params={"topic": topic}).json()["since_ms"] == began <= after
+    assert "since_ms" not in http.get(path).json()
+
+
 def test_of_two_who_begin_with_a_queue_one_says_where(http: httpx.Client, topic: str) -> None:
     group = f"g-{topic}"
     make_topic(http, topic, 2)

@@ -21,11 +21,13 @@ from lakemq.storage.state.member import size_of
 MEMBER = {"model": "clustering", "consume_from": "last", "consume_timestamp_ms": None, "subscriptions": []}
 
 
-def apply(state: GroupState, *records: tuple[str, dict[str, Any]], group: str = "g", position: int = 0) -> Group:
+def apply(
+    state: GroupState, *records: tuple[str, dict[str, Any]], group: str = "g", position: int = 0, time_ms: int = 1_000
+) -> Group:
     """Apply one frame with the records; returns the group."""
     rows = [make_row(body=orjson.dumps(content), tag=kind, group=group) for kind, content in records]
     run = Run(GROUP_TOPIC, 0, 0, len(rows), 0)
-    state.apply(Meta(KIND_MESSAGES, position, 1_000, len(rows), 0, (run,), b"", 0, 0, 0), Rows(rows))
+    state.apply(Meta(KIND_MESSAGES, position, time_ms, len(rows), 0, (run,), b"", 0, 0, 0), Rows(rows))
     return state.find(group) or Group("", 0)
 
 
@@ -132,6 +134,22 @@ def test_what_is_dumped_is_restored() -> None:
     assert group.topics == {"t", "%RETRY%g"}
     restored.topic_changed("t", 0)
     assert (restored.offset_count, group.generation, group.locks) == (1, 3, {})
+
+
+def test_when_a_group_began_with_a_topic_is_kept_until_the_topic_is_deleted() -> None:
+    state = GroupState()
+    group = apply(state, ("offsets", {"offsets": {"t": [[0, 1]]}}), time_ms=1_000)
+    apply(state, ("offsets", {"offsets": {"t": [[1, 1]], "u": [[0, 1]]}}), time_ms=2_000)
+    assert group.since_ms == {"t": 1_000, "u": 2_000}
+    dumped = state.dump()
+    state.topic_changed("t", 0)
+    apply(state, ("reset", {"offsets": {"t": [[0, 1]]}}), time_ms=3_000)
+    assert group.since_ms == {"t": 3_000, "u": 2_000}
+    restored = GroupState()
+    del dumped["groups"]["g"]["since_ms"]
+    restored.restore(dumped)
+    group = apply(restored, ("offsets", {"offsets": {"t": [[2, 1]]}}), time_ms=4_000)
+    assert group.since_ms == {}, "a log from before this was kept doesn't say it, nor is it now"
 
 
 def test_a_log_from_before_there_were_groups_has_none() -> None:
