@@ -71,6 +71,10 @@ class Watched(Protocol):
         """Close it, as nothing is asked on it."""
         ...
 
+    def close_left(self) -> None:
+        """Close it if its client has gone, though it is us who don't read on."""
+        ...
+
     def time_out(self, detail: str) -> None:
         """Refuse the request that doesn't come, and close it."""
         ...
@@ -197,7 +201,8 @@ class Watch:
                 await asyncio.sleep(0)
 
     def look(self, connection: Watched, now_s: float) -> None:
-        """Close the connection if it has taken too long."""
+        """Close the connection if it has taken too long, or is left."""
+        connection.close_left()
         self._look_at_answer(connection, now_s)
         at = connection.at
         if at != connection.seen:
