@@ -258,7 +258,7 @@ class Connection(WatchedConnection):
             self.client = self.rules.client_behind(self._peer or "", self.headers)
             self.client_address = self.client[0]
         method, version = parser.get_method(), parser.get_http_version()
-        problem = self.guard.problem(method, self.url, self.headers, version != "1.0", self.server)
+        problem = self.guard.problem(method, self.url, self.headers, version == "1.0", self.server)
         if problem is not None:
             self._refuse_one(problem)
         elif is_too_long:
