@@ -54,12 +54,15 @@ def backup(
     if as_json:
         content = {"log_id": manifest.log_id, "files": len(manifest.files), "bytes": made.bytes}
         content |= {"first_position": manifest.first_position, "next_position": manifest.next_position}
-        write_line(orjson.dumps(content | {"tables": [each.name for each in manifest.tables]}).decode())
+        content |= {"tables": [each.name for each in manifest.tables], "missing_below": made.missing_below}
+        write_line(orjson.dumps(content).decode())
         return
     write_line(f"the log from position {manifest.first_position:,} to {manifest.next_position - 1:,}")
     for table in manifest.tables:
         write_line(f"the lake's table {table.name}, version {table.version}")
     write_line(f"{len(manifest.files):,} files, {made.bytes / 1024**2:,.1f} MiB in {folder}")
+    if made.missing_below:
+        note(f"messages below position {made.missing_below:,} are not in it: they are only in the lake")
 
 
 def restore(
@@ -86,11 +89,17 @@ def restore(
     restored = restore_backup(folder, settings.storage.data_dir, settings.lake.dir)
     if as_json:
         content = {"log_id": restored.log_id, "messages": restored.messages}
-        write_line(orjson.dumps(content | {"next_position": restored.manifest.next_position}).decode())
+        content |= {"next_position": restored.manifest.next_position, "missing_below": restored.missing_below}
+        write_line(orjson.dumps(content).decode())
         return
     write_line(f"{restored.messages:,} messages in the log in {settings.storage.data_dir}")
     if restored.manifest.tables:
         write_line(f"{len(restored.manifest.tables)} tables in the lake in {settings.lake.dir}")
+    if restored.missing_below:
+        note(
+            f"messages below position {restored.missing_below:,} are missing: the backup was made without the lake, "
+            f"and {settings.lake.dir} has none of them"
+        )
     note(f"the log is a new one, {restored.log_id}: ids and receipts of before are not known to it")
 
 

@@ -27,6 +27,9 @@ SINK_TOPIC = "RMQ_SYS_SINK_TOPIC"
 ERASURE_TOPIC = "RMQ_SYS_ERASURE_TOPIC"
 ACCESS_TOPIC = "RMQ_SYS_ACCESS_TOPIC"
 AUDIT_TOPIC = "RMQ_SYS_AUDIT_TOPIC"
+MISREAD_TOPICS = (DISCARD_TOPIC,)
+"""Those whose records, all in queue 0, say something that a lakemq of before doesn't know: it would take them for
+messages that say nothing."""
 
 ADDRESS_MAX = 300
 """Characters of an address that an answer says."""

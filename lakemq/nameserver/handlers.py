@@ -86,7 +86,8 @@ class _Asking:
         wait_ms = parse_int(query, routes.ROUTES_WAIT_MS, name_server.limits.wait_ms_max)
         found = name_server.routes(topic)
         if wait_ms and query.get("version") == found.version:
-            await name_server.watchers.wait(topic, found.version, wait_ms / 1000, client_gone(request.scope))
+            gone, client = client_gone(request.scope), client_of(request.scope)
+            await name_server.watchers.wait(topic, found.version, wait_ms / 1000, gone, client)
             found = name_server.routes(topic)
         await send_answer(request.send, json_answer(found.body))
 

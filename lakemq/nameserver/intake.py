@@ -8,7 +8,6 @@ and routes, have the other half of the time.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -16,6 +15,7 @@ from lakemq.model.errors import Busy
 from lakemq.settings import NameServer
 from lakemq.web.asgi import Client
 from lakemq.web.gate import Gate
+from lakemq.web.room import Room
 
 WAITING_MAX = 2_000
 WORK_S = 0.005
@@ -42,32 +42,24 @@ class Intake:
 
     def __init__(self, limits: NameServer) -> None:
         self._gate = Gate(1, WAITING_MAX, limits.client_share)
-        self._bytes_max = max(limits.request_bytes_in_flight_max // 2, limits.request_bytes_max)
-        self._each_bytes_max = int(self._bytes_max * limits.client_share)
-        self._bytes_of: Counter[Client] = Counter()
-        self._bytes = 0
+        bytes_max = max(limits.request_bytes_in_flight_max // 2, limits.request_bytes_max)
+        self._room = Room.shared(bytes_max, limits.client_share)
         self._pace = Pace()
 
     @asynccontextmanager
     async def turn(self, client: Client, size: int) -> AsyncGenerator[None]:
         """Have this client's turn for a body of that size. Raises `Busy` when too much waits."""
-        held = self._bytes_of[client]
-        if self._bytes + size > self._bytes_max or (held and held + size > self._each_bytes_max):
+        room = self._room
+        held = room.of(client)
+        if room.taken + size > room.most or (held and held + size > room.each_most):
             raise Busy("the registrations that wait to be read have too many bytes (nameserver.client_share)")
-        self._bytes += size
-        self._bytes_of[client] += size
-        try:
+        with room.place(client, size):
             async with self._gate.place(client):
                 begun_s = asyncio.get_running_loop().time()
                 try:
                     yield
                 finally:
                     await self._rest(begun_s)
-        finally:
-            self._bytes -= size
-            self._bytes_of[client] -= size
-            if not self._bytes_of[client]:
-                del self._bytes_of[client]
 
     async def _rest(self, begun_s: float) -> None:
         rest_s = self._pace.rest_s(asyncio.get_running_loop().time() - begun_s)

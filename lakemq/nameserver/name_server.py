@@ -17,6 +17,7 @@ from lakemq.nameserver.registry import Key, Registry, Source
 from lakemq.nameserver.watchers import Watchers
 from lakemq.settings import NameServer as Limits
 from lakemq.web.counters import WebCounters
+from lakemq.web.room import Room
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,8 @@ class NameServer:
         self.counters = Counters()
         self._intake = Intake(limits)
         self._answers = Answers(self.registry)
-        self.watchers = Watchers(limits.waiters_max, lambda topic: self._answers.of(topic).version, self._has_room)
+        watching = Room.shared(limits.waiters_max, limits.client_share)
+        self.watchers = Watchers(watching, lambda topic: self._answers.of(topic).version, self._has_room)
         self._prober = Prober(self.registry, limits.probe_ms, self.refused) if limits.probe_ms else None
         self._refusing: list[str] = []
         self._tasks: list[asyncio.Task[None]] = []

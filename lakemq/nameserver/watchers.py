@@ -14,7 +14,9 @@ from functools import partial
 from typing import Any
 
 from lakemq.model.errors import Busy
+from lakemq.web.asgi import Client
 from lakemq.web.gone import finish
+from lakemq.web.room import Room
 
 PAUSE_S = 0.1
 PAUSE_S_A_WATCHER = 0.000_05
@@ -31,51 +33,49 @@ _Future = asyncio.Future[None]
 
 
 class Watchers:
-    """Those of one name server, at most so many. `version_of` is the current version of a topic's routes; `has_room`:
-    whether there is room for answers that clients have yet to take."""
+    """Those of one name server, whose places are in `room`. `version_of` is the current version of a topic's routes;
+    `has_room`: whether there is room for answers that clients have yet to take."""
 
-    def __init__(
-        self, watchers_max: int, version_of: Callable[[str | None], Version], has_room: Callable[[], bool]
-    ) -> None:
-        self._watchers_max = watchers_max
+    def __init__(self, room: Room, version_of: Callable[[str | None], Version], has_room: Callable[[], bool]) -> None:
+        self._room = room
         self._version_of = version_of
         self._has_room = has_room
         self._waiting: dict[str | None, dict[Version, set[_Future]]] = {}
         self._moved: set[str | None] = set()
         self._woken: deque[_Future] = deque()
         self._pause: asyncio.TimerHandle | None = None
-        self._count = 0
         self.stopping = False
 
     def __len__(self) -> int:
-        return self._count
+        return self._room.taken
 
-    async def wait(self, topic: str | None, version: Version, seconds: float, gone: asyncio.Future[Any]) -> None:
+    async def wait(
+        self, topic: str | None, version: Version, seconds: float, gone: asyncio.Future[Any], client: Client
+    ) -> None:
         """Return when the topic's routes are of another version than this, which is the current one; when the time is
-        over; when who waits is `gone`; or when the name server stops. Raises `Busy` when too many wait."""
+        over; when who waits is `gone`; or when the name server stops. Raises `Busy` when too many wait, or too many
+        of the client's."""
         if self.stopping or gone.done():
             return
-        if self._count >= self._watchers_max:
-            raise Busy(f"{self._count} requests are waiting already (nameserver.waiters_max)")
+        if self._room.is_full:
+            raise Busy(f"{self._room.taken} requests are waiting already (nameserver.waiters_max)")
+        if self._room.is_full_for(client):
+            raise Busy("this client has as many waiting requests as it may (nameserver.client_share)")
         loop = asyncio.get_running_loop()
         future: _Future = loop.create_future()
         wake = partial(finish, future)
         timer = loop.call_later(seconds, wake)
         gone.add_done_callback(wake)
-        self._add(topic, version, future)
+        self._waiting.setdefault(topic, {}).setdefault(version, set()).add(future)
         try:
-            await future
+            with self._room.place(client):
+                await future
         finally:
             timer.cancel()
             gone.remove_done_callback(wake)
             self._remove(topic, version, future)
 
-    def _add(self, topic: str | None, version: Version, future: _Future) -> None:
-        self._count += 1
-        self._waiting.setdefault(topic, {}).setdefault(version, set()).add(future)
-
     def _remove(self, topic: str | None, version: Version, future: _Future) -> None:
-        self._count -= 1
         by_version = self._waiting.get(topic, {})
         futures = by_version.get(version, set())
         futures.discard(future)

@@ -22,8 +22,9 @@ class Listener(Section):
     A request's head must arrive within `head_ms_max`; of a body, and of an answer, `stall_bytes_min` must get
     through in each `stall_ms_max`; a connection without a request is closed after `idle_ms_max`.
     `answer_bytes_max`: all answers together that clients have not read yet. `client_share`: the largest share that
-    one client, by its address, may have of the bytes of incoming bodies, of the large requests being processed, and
-    of the requests waiting for their turn; set it to 1 if all clients come through one proxy.
+    one client, by its address, may have of the bytes of incoming bodies and of those answers, of the large requests
+    being processed, and of the requests waiting for their turn, for a message or for a reply; set it to 1 if all
+    clients come through one proxy.
 
     `hosts`: other names allowed in a request's `Host`, with or without a port. `origins`: other web sites whose
     pages may use the server, as a browser's `Origin` names them.

@@ -24,7 +24,7 @@ class ConnectionRules:
         self.places = places = Places(limits.connections_max, limits.connections_per_client_max)
         counters.connections = lambda: places.connections
         self.proxies = Proxies(limits.trusted_proxies) if limits.trusted_proxies else None
-        self.unsent = unsent = Unsent(limits.answer_bytes_max)
+        self.unsent = unsent = Unsent(limits.answer_bytes_max, limits.client_share)
         counters.unsent_bytes = lambda: unsent.bytes
         self.turns = Turns(time.monotonic)
         self.ahead = ahead = Ahead(AHEAD_BYTES_MAX)

@@ -68,6 +68,11 @@ class Cycle(RequestResponseCycle, Whole):
         if value:
             self._gone.happen()
 
+    @property
+    def ends_with_client(self) -> bool:
+        """Whether it is held, and for nothing once the client has gone."""
+        return self._gone.is_asked
+
     async def send(self, message: Any) -> None:
         """ASGI's."""
         if message["type"] == "http.response.start" and (self._head is not None or not self.response_started):

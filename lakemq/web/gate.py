@@ -4,13 +4,14 @@ waits for no more than one piece of it."""
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 
 from lakemq.model.errors import Busy
 from lakemq.model.network import network_of
 from lakemq.web.asgi import Client
+from lakemq.web.room import Room
 
 
 class Gate:
@@ -19,11 +20,8 @@ class Gate:
     def __init__(self, places: int, waiting_max: int, share: float) -> None:
         """`waiting_max`: so many may wait, and this `share` of them from one client."""
         self._free = places
-        self._waiting_max = waiting_max
-        self._each_max = max(int(waiting_max * share), 1)
         self._waiting: OrderedDict[Client, deque[asyncio.Future[None]]] = OrderedDict()
-        self._kept: Counter[Client] = Counter()
-        self._all_kept = 0
+        self._kept = Room.shared(waiting_max, share)
         self.waiting = 0
 
     @asynccontextmanager
@@ -45,18 +43,10 @@ class Gate:
     @contextmanager
     def keep(self, client: Client) -> Generator[None]:
         """Have room to wait in, whoever comes meanwhile. Raises `Busy` when too much waits, or may come to."""
-        client = network_of(client)
-        if self._all_kept >= self._waiting_max or self._kept[client] >= self._each_max:
+        if not self._kept.has_room(client):
             raise Busy("too many requests wait to be worked on")
-        self._all_kept += 1
-        self._kept[client] += 1
-        try:
+        with self._kept.place(client):
             yield
-        finally:
-            self._all_kept -= 1
-            self._kept[client] -= 1
-            if not self._kept[client]:
-                del self._kept[client]
 
     async def _wait(self, client: Client) -> None:
         client = network_of(client)

@@ -34,8 +34,14 @@ class Gone:
         if self._told is not None:
             finish(self._told)
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether anybody wants to know."""
+        return self._told is not None
+
     def future(self) -> asyncio.Future[None]:
-        """Done when it has happened. Who has gone is noticed by reading, so what comes is taken in from now on."""
+        """Done when it has happened. Who has gone is noticed by reading, so what comes is taken in from now on; where
+        too much has come already, the watch looks."""
         if self._told is None:
             self._told = asyncio.get_running_loop().create_future()
             if self.happened:

@@ -37,9 +37,10 @@ class Guard:
         self._origins = frozenset(origin.lower().encode() for origin in listener.origins)
 
     def problem(
-        self, method: bytes, url: bytes, headers: Headers, needs_host: bool, address: tuple[str, int | None] | None
+        self, method: bytes, url: bytes, headers: Headers, is_old: bool, address: tuple[str, int | None] | None
     ) -> Answer | None:
-        """Why the request is refused; None: it isn't. `needs_host`: its version of HTTP has the header always.
+        """Why the request is refused; None: it isn't. `is_old`: of HTTP/1.0, which has no `Transfer-Encoding`, and may
+        have no `Host`.
         `address`: where its connection came to, whose address is a name of the gateway's too."""
         host = None
         seen: dict[bytes, bytes] | None = None
@@ -53,13 +54,13 @@ class Guard:
                     return make_problem("invalid_request", f"there are two headers {name.decode()}")
                 seen[name] = value
         if host is None:
-            if needs_host:
+            if not is_old:
                 return make_problem("invalid_request", "a request says which Host it is for")
         elif host not in self._hosts and not self._is_ours(host, address):
             return self._wrong_host(host)
         if url[:1] != b"/" and (problem := self._whole_url(url, address)):
             return problem
-        return _other_coding(seen) or self._foreign(method, host, seen) if seen else None
+        return _wrong_coding(seen, is_old) or self._foreign(method, host, seen) if seen else None
 
     def _is_ours(self, host: bytes, address: tuple[str, int | None] | None) -> bool:
         host = host.strip().lower()
@@ -103,11 +104,13 @@ class Guard:
         return make_problem("wrong_origin", detail)
 
 
-def _other_coding(seen: dict[bytes, bytes]) -> Answer | None:
-    """The parser takes any codings of which chunks are the last, and leaves the others as they are in the body."""
-    if seen.get(b"transfer-encoding", b"chunked").strip().lower() == b"chunked":
+def _wrong_coding(seen: dict[bytes, bytes], is_old: bool) -> Answer | None:
+    """The parser takes any codings of which chunks are the last, and leaves the others as they are in the body. It
+    takes them in HTTP/1.0 too, where a proxy that doesn't know them sees another end of the request (RFC 9112, 6.1)."""
+    coding = seen.get(b"transfer-encoding")
+    if coding is None or (coding.strip().lower() == b"chunked" and not is_old):
         return None
-    detail = "a body comes as it is or in chunks; no other Transfer-Encoding is taken"
+    detail = "a body comes as it is or, from HTTP/1.1 on, in chunks; no other Transfer-Encoding is taken"
     return make_problem("invalid_request", detail, [(b"connection", b"close")])
 
 

@@ -6,7 +6,6 @@ import asyncio
 from typing import Any, cast
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from lakemq.web import bounds
 from lakemq.web.asgi import Scope, refuse
@@ -24,14 +23,14 @@ from lakemq.web.scope import make_scope
 from lakemq.web.seat import Seat
 from lakemq.web.turns import Flow, Unread
 from lakemq.web.watch import Phase
+from lakemq.web.watched_connection import WatchedConnection
 
 _IDLE, _HEAD, _BODY, _SERVED = Phase  # a member of an enum is looked up slowly, and each request needs three
 
 
-class Connection(HttpToolsProtocol):
+class Connection(WatchedConnection):
     """One connection. `make_connection_class` says how many there may be."""
 
-    rules: ConnectionRules
     quick: Quick | None
     guard: Guard
     tells = True  # why it is refused
@@ -40,22 +39,14 @@ class Connection(HttpToolsProtocol):
         super().__init__(*arguments, **named)
         self.seat = Seat()
         self._bytes_since_body = 0
-        self._begun = self._upgrading = self._whole = self._refused = self._uploading = False
+        self._begun = self._upgrading = self._whole = self._refused = False
         self._place = Place.NONE
         self._told_until: asyncio.TimerHandle | None = None
-        self._running: Any = None
         self._held: list[bytes] | None = None
         self._came: bytes | None = None
         self._repeated: Repeated | None = None
         self._known: KnownHead | None = None
-        self._number = 0
-        self._phase = _IDLE
-        self._unread = Unread()
         self._body_bytes = 0
-        self.received_bytes = 0
-        self.seen: tuple[int, Phase] = (0, _IDLE)
-        self.seen_s = self.unsent_s = self.loop.time()
-        self.seen_bytes = self.unsent_bytes = 0
 
     # Life ------------------------------------------------------------------------------------
 
@@ -267,7 +258,7 @@ class Connection(HttpToolsProtocol):
             self.client = self.rules.client_behind(self._peer or "", self.headers)
             self.client_address = self.client[0]
         method, version = parser.get_method(), parser.get_http_version()
-        problem = self.guard.problem(method, self.url, self.headers, version != "1.0", self.server)
+        problem = self.guard.problem(method, self.url, self.headers, version == "1.0", self.server)
         if problem is not None:
             self._refuse_one(problem)
         elif is_too_long:
@@ -381,11 +372,6 @@ class Connection(HttpToolsProtocol):
         else:
             self.flow.resume_reading()
 
-    def _end_upload(self) -> None:
-        if self._uploading:
-            self._uploading = False
-            self.rules.uploads.remove(self)
-
     def send_400_response(self, msg: str) -> None:
         cycle = self.cycle
         if self._begun and not cycle.response_complete and (cycle.response_started or not cycle.more_body):
@@ -411,68 +397,9 @@ class Connection(HttpToolsProtocol):
             self._told_until.cancel()
         self._leave()
 
-    # As it is watched ------------------------------------------------------------------------
-
-    @property
-    def at(self) -> tuple[int, Phase]:
-        phase = self._phase
-        if phase is _SERVED and not self.pipeline and (not self.cycle or self.cycle.response_complete):
-            phase = _IDLE
-        return self._number, phase
-
-    @property
-    def held_up(self) -> bool:
-        return self.flow.read_paused or bool(self.pipeline) or bool(self._unread)
-
-    def unsent(self) -> int:
-        return self.transport.get_write_buffer_size() if self.flow.write_paused else 0
-
-    def close_idle(self) -> None:
-        self.transport.close()
-
-    def time_out(self, detail: str) -> None:
-        self._give_up("request_too_slow", detail)
-
-    def cut(self) -> None:
-        self.rules.counters.cut += 1
-        self.rules.unsent.remove(self)
-        self.transport.abort()
-        self._leave()
-
-    def _give_up(self, code: str, detail: str) -> None:
-        """Answer the request that is still coming, if it is its turn, and close."""
-        cycle = self.cycle
-        within = self._phase is _BODY
-        unanswered = not cycle.response_started if within else not cycle or cycle.response_complete
-        if unanswered and not self.pipeline:
-            self.transport.write(to_bytes(make_problem(code, detail), close=True))
-        if cycle:
-            cycle.disconnected = True
-            cycle.message_event.set()
-        self.rules.counters.problem(code)
-        self.rules.counters.cut += 1
-        self._end_upload()
-        self.transport.close()
-        self._leave()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self.rules.unsent.add(self, self.transport.get_write_buffer_size())
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self.rules.unsent.remove(self)
-
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._running = cycle
         super()._start_asgi_task(cycle, app)
-
-    def _leave(self) -> None:
-        """Let the request that is being served know that nobody reads its answer: uvicorn tells only
-        the newest one, which may still wait for its turn, and the other would write all the same."""
-        if self._running is not None and not self._running.response_complete:
-            self._running.disconnected = True
-            self._running.message_event.set()
 
 
 def make_connection_class(rules: ConnectionRules, guard: Guard, quick: Quick | None = None) -> type[Connection]:

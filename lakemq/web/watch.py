@@ -8,14 +8,13 @@ they never take the room of those who are not.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Protocol
 
-from lakemq.model.network import network_of
 from lakemq.settings import Listener
 from lakemq.web.asgi import Client
+from lakemq.web.room import Holders, Room
 
 STEP = 500
 """Connections that are looked at in one turn of the loop."""
@@ -72,6 +71,10 @@ class Watched(Protocol):
         """Close it, as nothing is asked on it."""
         ...
 
+    def close_left(self) -> None:
+        """Close it if its client has gone, though it is us who don't read on."""
+        ...
+
     def time_out(self, detail: str) -> None:
         """Refuse the request that doesn't come, and close it."""
         ...
@@ -83,37 +86,34 @@ class Watched(Protocol):
 
 class Unsent:
     """Answers that clients have not taken yet. When they are too many bytes, the one that was begun first is cut:
-    who reads what he asked for has done so long before."""
+    who reads what he asked for has done so long before. So it is among those of one client, who has his share."""
 
-    def __init__(self, bytes_max: int) -> None:
-        self.bytes_max = bytes_max
-        self.bytes = 0
-        self._of: OrderedDict[Watched, int] = OrderedDict()
+    def __init__(self, bytes_max: int, share: float) -> None:
+        """`share`: of all the bytes, for one client."""
+        self._room = Room.shared(bytes_max, share)
+        self._holders: Holders[Watched] = Holders(self._room)
+
+    @property
+    def bytes(self) -> int:
+        """How many they are."""
+        return self._room.taken
 
     def add(self, connection: Watched, size: int) -> None:
         """So many bytes of this connection's are unsent now."""
-        self.remove(connection)
-        self._of[connection] = size
-        self.bytes += size
-        while self.bytes > self.bytes_max and len(self._of) > 1:
-            slowest = next(iter(self._of))
-            self.remove(slowest)
-            slowest.cut()
+        room, holders, client = self._room, self._holders, connection.client_address
+        holders.put(connection, client, size)
+        while room.of(client) > room.each_most and holders.count_of(client) > 1:
+            self._cut(holders.first_of(client))
+        while room.taken > room.most and len(holders) > 1:
+            self._cut(holders.first())
+
+    def _cut(self, slowest: Watched) -> None:
+        self.remove(slowest)
+        slowest.cut()
 
     def remove(self, connection: Watched) -> None:
         """None of this connection's are, any more."""
-        self.bytes -= self._of.pop(connection, 0)
-
-
-class _OfClient:
-    """The bodies of one client that are on their way: how many bytes of each, and when it went on last, the one
-    that hasn't for longest first."""
-
-    __slots__ = ("bodies", "bytes")
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.bodies: OrderedDict[Watched, tuple[int, float]] = OrderedDict()
+        self._holders.remove(connection)
 
 
 class Uploads:
@@ -123,41 +123,38 @@ class Uploads:
 
     def __init__(self, bytes_max: int, each_bytes_max: int, share: float, clock: Callable[[], float]) -> None:
         """`each_bytes_max`: more of one body is never kept. `share`: of all the bytes, for one client."""
-        self.bytes_max = bytes_max
+        self._room = Room.shared(bytes_max, share)
         self._each_bytes_max = each_bytes_max
         self._share = share
-        self.bytes = 0
         self._clock = clock
-        self._clients: dict[Client, _OfClient] = {}
-        self._stalest: OrderedDict[Watched, None] = OrderedDict()
+        self._holders: Holders[Watched] = Holders(self._room)
+        """The one first that hasn't gone on for longest."""
+        self._went_on_s: dict[Watched, float] = {}
+
+    @property
+    def bytes(self) -> int:
+        """How many they are."""
+        return self._room.taken
 
     def add(self, connection: Watched, size: int) -> bool:
         """So many bytes more have come; False when there is no room for them."""
-        now, client = self._clock(), network_of(connection.client_address)
-        of_client = self._clients.get(client)
-        if of_client is None:
-            of_client = self._clients[client] = _OfClient()
-        held, _ = of_client.bodies.pop(connection, (0, 0.0))
-        size = min(size, self._each_bytes_max - held)
-        of_client.bodies[connection] = (held + size, now)
-        of_client.bytes += size
-        self.bytes += size
-        self._stalest[connection] = None
-        self._stalest.move_to_end(connection)
-        most = self.bytes_max if held + size > SMALL_BYTES else self.bytes_max * 5 // 4
+        now, client, room, holders = self._clock(), connection.client_address, self._room, self._holders
+        held = min(holders.size_of(connection) + size, self._each_bytes_max)
+        holders.put(connection, client, held)
+        self._went_on_s[connection] = now
+        most = room.most if held > SMALL_BYTES else room.most * 5 // 4
         each_most = int(most * self._share)
-        while of_client.bytes > each_most and len(of_client.bodies) > 1:
-            if not self._give_way(next(iter(of_client.bodies)), connection, now):
+        while room.of(client) > each_most and holders.count_of(client) > 1:
+            if not self._give_way(holders.first_of(client), connection, now):
                 return False
-        while self.bytes > most:
-            if not self._give_way(next(iter(self._stalest)), connection, now):
+        while room.taken > most:
+            if not self._give_way(holders.first(), connection, now):
                 return False
         return True
 
     def _give_way(self, stalest: Watched, connection: Watched, now: float) -> bool:
         """Make room: by giving up the one that hasn't gone on for longest, or else, and then False, the newcomer."""
-        bodies = self._clients[network_of(stalest.client_address)].bodies
-        if stalest is connection or now - bodies[stalest][1] < STALE_S:
+        if stalest is connection or now - self._went_on_s[stalest] < STALE_S:
             self.remove(connection)
             return False
         self.remove(stalest)
@@ -166,16 +163,8 @@ class Uploads:
 
     def remove(self, connection: Watched) -> None:
         """It is whole, or will never be."""
-        client = network_of(connection.client_address)
-        of_client = self._clients.get(client)
-        if of_client is None or connection not in of_client.bodies:
-            return
-        size, _ = of_client.bodies.pop(connection)
-        del self._stalest[connection]
-        of_client.bytes -= size
-        self.bytes -= size
-        if not of_client.bodies:
-            del self._clients[client]
+        self._holders.remove(connection)
+        self._went_on_s.pop(connection, None)
 
 
 class Watch:
@@ -212,7 +201,8 @@ class Watch:
                 await asyncio.sleep(0)
 
     def look(self, connection: Watched, now_s: float) -> None:
-        """Close the connection if it has taken too long."""
+        """Close the connection if it has taken too long, or is left."""
+        connection.close_left()
         self._look_at_answer(connection, now_s)
         at = connection.at
         if at != connection.seen:

@@ -17,6 +17,7 @@ from tests.cli.shell import Run, Shell
 from tests.docs.documents import blocks
 from tests.gateway.cold.lakes import Lake
 from tests.gateway.http_client import connect, produce, pull_all
+from tests.storage.backup.shortened import make_shortened
 
 
 def test_a_backup_is_made_beside_a_running_gateway_and_restored(run: Run, tmp_path: Path) -> None:
@@ -96,3 +97,20 @@ def test_what_a_backup_holds_is_said_to_people(run: Run, tmp_path: Path) -> None
     alone = [*options, "--without-lake"]
     assert run("backup", str(tmp_path / "log"), *alone).code == 0
     assert run("backup", str(tmp_path / "both"), *alone, "--lake-in", str(tmp_path / "copy")).code == 2
+
+
+def test_what_a_backup_without_the_lake_lacks_is_said_when_it_is_made_and_restored(run: Run, tmp_path: Path) -> None:
+    """A restore of it said how many messages there are, and nothing of those that are not."""
+    first = make_shortened(tmp_path / "data")
+    of_data, lake = ["--data-dir", str(tmp_path / "data"), "--without-lake"], str(tmp_path / "lake")
+    made = run("backup", str(tmp_path / "copy"), *of_data)
+    assert made.code == 0, made.stderr
+    assert f"messages below position {first:,} are not in it" in made.stderr
+    restored = run("restore", str(tmp_path / "copy"), "--data-dir", str(tmp_path / "other"), "--lake", lake)
+    assert restored.code == 0, restored.stderr
+    assert f"messages below position {first:,} are missing" in restored.stderr
+    told = [
+        run("backup", str(tmp_path / "copy-2"), *of_data, "--json"),
+        run("restore", str(tmp_path / "copy"), "--data-dir", str(tmp_path / "third"), "--lake", lake, "--json"),
+    ]
+    assert [json.loads(each.stdout)["missing_below"] for each in told] == [first, first]

@@ -12,16 +12,17 @@ from lakemq.model.errors import Busy
 from lakemq.nameserver import watchers
 from lakemq.nameserver.registry import EVERYTHING
 from lakemq.nameserver.watchers import Watchers
+from lakemq.web.room import Room
 
 
 class Scene:
     """Watchers of versions that a test sets."""
 
-    def __init__(self, most: int = 100) -> None:
+    def __init__(self, most: int = 100, each_most: int = 1_000) -> None:
         self.versions: dict[str | None, str] = {}
         self.room = True
         self.asked = 0
-        self.watchers = Watchers(most, self._version, lambda: self.room)
+        self.watchers = Watchers(Room(most, each_most), self._version, lambda: self.room)
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def _version(self, topic: str | None) -> str:
@@ -31,7 +32,7 @@ class Scene:
     async def wait(self, topic: str | None, count: int = 1, seconds: float = 60) -> list[asyncio.Task[None]]:
         """Some more who wait with the current version, once they do."""
         version = self.versions.get(topic, "1")
-        waits = [self.watchers.wait(topic, version, seconds, self.gone) for _ in range(count)]
+        waits = [self.watchers.wait(topic, version, seconds, self.gone, None) for _ in range(count)]
         tasks = [asyncio.ensure_future(each) for each in waits]
         await asyncio.sleep(0)
         return tasks
@@ -165,8 +166,17 @@ def test_too_many_are_refused() -> None:
         made = Scene(most=2)
         await made.wait("t", 2)
         with pytest.raises(Busy, match=r"nameserver\.waiters_max"):
-            await made.watchers.wait("t", "1", 60, made.gone)
+            await made.watchers.wait("t", "1", 60, made.gone, None)
         made.watchers.stop()
+        made = Scene(most=3, each_most=2)
+        await made.wait("t", 2)
+        with pytest.raises(Busy, match=r"nameserver\.client_share"):
+            await made.watchers.wait("t", "1", 60, made.gone, None)
+        other = asyncio.ensure_future(made.watchers.wait("t", "1", 60, made.gone, "10.0.0.1"))
+        await asyncio.sleep(0)
+        assert len(made.watchers) == 3
+        made.watchers.stop()
+        await other
 
     run(scene())
 

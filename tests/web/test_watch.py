@@ -38,6 +38,9 @@ class Client:
     def close_idle(self) -> None:
         self.end = "idle"
 
+    def close_left(self) -> None:
+        """Nobody leaves."""
+
     def time_out(self, detail: str) -> None:
         self.end = detail
 
@@ -105,7 +108,7 @@ def test_who_reads_may_be_slow_and_who_does_not_is_cut() -> None:
 
 
 def test_the_oldest_answers_make_room_for_new_ones() -> None:
-    unsent = Unsent(100)
+    unsent = Unsent(100, 1)
     first, second, third = Client(), Client(), Client()
     unsent.add(first, 60)
     unsent.add(second, 40)
@@ -117,6 +120,22 @@ def test_the_oldest_answers_make_room_for_new_ones() -> None:
     assert unsent.bytes == 30
     unsent.add(third, 1_000)
     assert (third.end, unsent.bytes) == ("", 1_000)
+
+
+def test_answers_of_one_client_leave_room_for_those_of_others() -> None:
+    """Whoever asked on and on and read nothing had everybody's answers cut."""
+    unsent = Unsent(100, 0.75)
+    other, own = Client("b"), [Client(f"2001:db8::{number}") for number in range(5)]
+    unsent.add(other, 25)
+    for each in own:
+        unsent.add(each, 25)
+    assert [each.end for each in (*own, other)] == ["cut", "cut", "", "", "", ""]
+    assert unsent.bytes == 100
+    unsent.add(own[4], 90)  # one is written to its end, however large it is
+    assert [each.end for each in own] == ["cut", "cut", "cut", "cut", ""]
+    assert other.end == "cut", "and the oldest of all makes room for it then"
+    unsent.remove(own[4])
+    assert unsent.bytes == 0
 
 
 def test_a_stalled_upload_makes_room_and_one_that_goes_on_does_not() -> None:

@@ -18,6 +18,7 @@ from lakemq.model.errors import ClientNotFound, FlowControl, GroupModelDiffers, 
 from lakemq.settings import Groups as Limits
 from lakemq.storage.state.group_state import Group, GroupState
 from lakemq.storage.state.member import Member, member_fields, size_of
+from lakemq.web.asgi import Client
 
 ANSWERS_BYTES_MAX = 16 * 1024 * 1024
 """Of all answers that are kept."""
@@ -168,7 +169,7 @@ class Members:
         group = self._state.find(name)
         return 0 if group is None else group.generation
 
-    async def wait(self, name: str, generation: int, wait_ms: int, gone: asyncio.Future[Any]) -> None:
+    async def wait(self, name: str, generation: int, wait_ms: int, gone: asyncio.Future[Any], client: Client) -> None:
         """Return when the group isn't at that generation, after `wait_ms` at most, or when who waits
         is `gone`."""
         loop = asyncio.get_running_loop()
@@ -180,7 +181,7 @@ class Members:
             waiter: asyncio.Future[None] = loop.create_future()
             self._notices.add(name, waiter)
             try:
-                if not await self._wait(waiter, left, gone):
+                if not await self._wait(waiter, left, gone, client):
                     return
             finally:
                 self._notices.discard(name, waiter)

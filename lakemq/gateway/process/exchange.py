@@ -20,7 +20,6 @@ from lakemq.gateway.fleet.open_leadership import open_leadership
 from lakemq.gateway.process.app import App, forget_handlers, make_app
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.elected_lead import ElectedLead
-from lakemq.gateway.process.held import Held
 from lakemq.gateway.process.quick import Quick, SampledQuick
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import Busy, LakemqError, NotInSync, NotLeader, StoreUnwritable
@@ -34,6 +33,7 @@ from lakemq.web.asgi import Receive, Scope, Send, client_of, send_answer
 from lakemq.web.front import Front
 from lakemq.web.problems import answer_to, json_answer
 from lakemq.web.protocol import Connection
+from lakemq.web.room import Room
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Exchange:
         self._running: set[asyncio.Task[object]] = set()
         self._asides: set[asyncio.Task[object]] = set()
         """Those of them that are no client's, and never written by."""
-        self._held = Held(settings.gateway.waiters_max, HELD_OF_ONE_MAX)
+        self._held = Room(settings.gateway.waiters_max, HELD_OF_ONE_MAX)
         self._news = asyncio.Event()
         self._stopping = False
         self._going = False

@@ -187,7 +187,7 @@ class Puller:
             if left <= 0 or self._work.waiters.stopping or scanned >= SCANNED_MAX:
                 status = "no_matched_message" if scanned else "no_new_message"
                 return Pulled(status, offset, [], gone=holes, expired=expired)
-            await self._wait(queue, pull.group, arrival, left, client_gone(scope))
+            await self._wait(queue, pull, arrival, left, client_gone(scope))
             if queue in self._log.topics.deleted or pull.group in self._log.state.groups.disabled:
                 return Pulled("no_new_message", offset, [], gone=holes, expired=expired)
 
@@ -204,14 +204,14 @@ class Puller:
             self._gaps.note_all(pull.group, queue, found.gone, 0)
 
     async def _wait(
-        self, queue: Queue, group: str | None, arrival: asyncio.Future[None], seconds: float, gone: asyncio.Future[None]
+        self, queue: Queue, pull: Pull, arrival: asyncio.Future[None], seconds: float, gone: asyncio.Future[None]
     ) -> None:
         """Return when something may have arrived, the group is paused or the time is over; raises `Disconnected`."""
         queue.waiters.add(arrival)
-        paused = self._log.state.groups.watchers.of(group) if group else queue.waiters
+        paused = self._log.state.groups.watchers.of(pull.group) if pull.group else queue.waiters
         paused.add(arrival)
         try:
-            await self._work.waiters.wait(arrival, seconds, gone)
+            await self._work.waiters.wait(arrival, seconds, gone, pull.client)
             if gone.done():
                 raise Disconnected
         finally:

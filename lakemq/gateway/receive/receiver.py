@@ -101,7 +101,8 @@ class Receiver:
                     given, is_all = await self._attempt(wanted, admit)
                     has_to_hand_on = given is not None  # there may be more
                     if given is None and is_all:
-                        await self._work.waiters.wait(waiter.future, max(deadline - loop.time(), 0), gone)
+                        left = max(deadline - loop.time(), 0)
+                        await self._work.waiters.wait(waiter.future, left, gone, wanted.client)
                     elif given is None:
                         await asyncio.sleep(0)  # there is much to look at: others go on
                 finally:

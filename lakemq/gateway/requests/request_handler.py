@@ -32,7 +32,8 @@ class RequestHandler:
         most_ms = self._work.limits.wait_ms_max
         timeout_ms = parse_int(request.query, REPLY_TIMEOUT_MS, most_ms)
         # Who waits doesn't hold the message any more: there may be many.
-        correlation_id = await self._requests.ask(topic, await self._decode(request), timeout_ms)
+        client = client_of(request.scope)
+        correlation_id = await self._requests.ask(topic, await self._decode(request), timeout_ms, client)
         reply = await self._requests.wait(correlation_id, timeout_ms, client_gone(request.scope))
         await send_answer(request.send, json_answer(orjson.dumps(reply)))
 

@@ -21,30 +21,33 @@ from lakemq.storage.log.topic_changes import TopicChanges
 from lakemq.storage.read.store import Store
 from lakemq.storage.slices.messages import to_dicts
 from lakemq.storage.state.topics import Queue
+from lakemq.web.asgi import Client
 from lakemq.web.gone import finish
+from lakemq.web.room import Room
 
 CORRELATION_ID = "correlation_id"
 TTL_MS = "ttl_ms"
 
 
 class _Pending:
-    """A request that waits: until `woken`, for its `reply`. `storing`: that one is being stored."""
+    """A client's request that waits: until `woken`, for its `reply`. `storing`: that one is being stored."""
 
-    __slots__ = ("reply", "storing", "woken")
+    __slots__ = ("client", "reply", "storing", "woken")
 
-    def __init__(self) -> None:
+    def __init__(self, client: Client) -> None:
+        self.client = client
         self.woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.storing: asyncio.Future[None] | None = None
         self.reply: dict[str, Any] | None = None
 
 
 class Requests:
-    """The requests that wait for their replies, at most so many."""
+    """The requests that wait for their replies: at most so many, and of them a share of one client's."""
 
     def __init__(self, store: Store, topics: TopicChanges, waiting_max: int, work: Work) -> None:
         self._store = store
         self._topics = topics
-        self._waiting_max = waiting_max
+        self._room = Room.shared(waiting_max, work.limits.client_share)
         self._waiters = work.waiters
         self._counters = work.counters
         self._pending: dict[str, _Pending] = {}
@@ -52,25 +55,31 @@ class Requests:
     def __len__(self) -> int:
         return len(self._pending)
 
-    async def ask(self, topic_name: str, draft: Draft, timeout_ms: int) -> str:
+    async def ask(self, topic_name: str, draft: Draft, timeout_ms: int, client: Client) -> str:
         """Store the request; returns its correlation id, to `wait` with at once.
 
         Raises `Busy` with nothing stored, and what storing a message raises.
         """
-        if len(self._pending) >= self._waiting_max:
-            raise Busy(f"{len(self._pending)} requests wait for replies already (requests.waiting_max)")
+        if self._room.is_full:
+            raise Busy(f"{self._room.taken} requests wait for replies already (requests.waiting_max)")
+        if self._room.is_full_for(client):
+            raise Busy("this client has as many requests that wait for replies as it may (gateway.client_share)")
         correlation_id = uuid.uuid4().hex
         # Before it is stored: the reply may be as quick as the answer.
-        self._pending[correlation_id] = _Pending()
+        self._pending[correlation_id] = _Pending(client)
+        self._room.take(client)
         try:
             topic = await self._topics.writable(topic_name)
             properties = {CORRELATION_ID: correlation_id, TTL_MS: str(timeout_ms)}
             await self._append(draft, place_draft(draft, topic), properties)
             await self._store.log.keep_promise()
         except BaseException:
-            del self._pending[correlation_id]
+            self._forget(correlation_id)
             raise
         return correlation_id
+
+    def _forget(self, correlation_id: str) -> None:
+        self._room.leave(self._pending.pop(correlation_id).client)
 
     async def wait(self, correlation_id: str, timeout_ms: int, gone: asyncio.Future[Any]) -> dict[str, Any]:
         """The reply's message, as the contract's JSON. Stops waiting when who asked is `gone`; raises
@@ -81,7 +90,7 @@ class Requests:
             if pending.storing is not None:  # it came in time
                 await asyncio.wait([pending.storing])
         finally:
-            del self._pending[correlation_id]
+            self._forget(correlation_id)
         if pending.reply is None:
             if self._waiters.stopping:
                 raise Busy("the gateway stops")

@@ -212,7 +212,7 @@ def _add_members(router: APIRouter, groups: Groups, log: CommitLog, wait_ms_max:
             raise InvalidRequest(f"wait_ms is at most {wait_ms_max}")
         groups.find(check_group(group))
         if generation is not None and wait_ms:
-            await members.wait(group, generation, wait_ms, client_gone(request.scope))
+            await members.wait(group, generation, wait_ms, client_gone(request.scope), client_of(request.scope))
         return answer(group, request)
 
 

@@ -14,6 +14,7 @@ from lakemq.gateway.routing.router import Router
 from lakemq.model.access import Action, need_of_topic
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
+from lakemq.web.asgi import client_of
 from lakemq.web.gone import client_gone
 
 BATCH_MAX = 10_000
@@ -60,7 +61,7 @@ def make_router(routing: Router, wait_ms_max: int) -> APIRouter:
         def may(topic: str) -> bool:
             return caller.may(need_of_topic((Action.PUB,), topic))
 
-        found = await routing.checks.poll(check_group(group), wait_ms, gone, may)
+        found = await routing.checks.poll(check_group(group), wait_ms, gone, may, client_of(request.scope))
         return {"checks": found}
 
     return router

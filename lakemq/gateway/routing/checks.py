@@ -17,6 +17,7 @@ from lakemq.storage.slices.messages import to_dicts
 from lakemq.storage.state.message_ids import MessageIds
 from lakemq.storage.state.open_halves import OpenHalf
 from lakemq.storage.state.secret_ids import SecretIds
+from lakemq.web.asgi import Client
 from lakemq.web.gone import finish
 
 CHECKS_MAX = 32
@@ -65,7 +66,9 @@ class Checks:
         for waiter in self._waiters.pop(group, ()):
             finish(waiter)
 
-    async def poll(self, group: str, wait_ms: int, gone: asyncio.Future[Any], may: May) -> list[dict[str, Any]]:
+    async def poll(
+        self, group: str, wait_ms: int, gone: asyncio.Future[Any], may: May, client: Client
+    ) -> list[dict[str, Any]]:
         """The checks of the group for one client; waits up to `wait_ms` for the first. A client that is
         `gone` is given none, and nobody those of topics to which it may not produce: they are left to others."""
         loop = asyncio.get_running_loop()
@@ -87,7 +90,7 @@ class Checks:
             waiter: asyncio.Future[None] = loop.create_future()
             self._waiters.setdefault(group, set()).add(waiter)
             try:
-                stopping = not await self._wait(waiter, left, gone)
+                stopping = not await self._wait(waiter, left, gone, client)
             finally:
                 waiters = self._waiters.get(group)
                 if waiters is not None:

@@ -38,11 +38,12 @@ OTHERS_TIMES = 4
 
 
 class _Wanted(NamedTuple):
-    """What is asked for: of the log's positions these, as a record says it, and how many that have left it."""
+    """What is asked for: ranges of the log's positions, and of those that have left it, with the positions of each."""
 
+    ranges: list[Range]
     positions: BitMap64
-    body: bytes
-    below: int
+    below_ranges: list[Range]
+    below: BitMap64
 
 
 class Erasures:
@@ -119,10 +120,13 @@ class Erasures:
         """
         loop, log = asyncio.get_running_loop(), self._log
         wanted = await asyncio.to_thread(_want, ranges, log.min_position, log.next_position)
+        # What has left the log is erased elsewhere, but whether a dead letter is open is known here alone.
+        letters = (wanted.below & log.routing.dead) | (wanted.below & log.routing.discarded)
+        body = await asyncio.to_thread(_body_of, wanted, letters)
         async with self._turn:
             await self._eraser.seal(wanted.positions)
             queue = (await system_topic(ERASURE_TOPIC)).queues[0]
-            stored = await asyncio.shield(log.append(RowsAppend([make_row(body=wanted.body)], [queue])))
+            stored = await asyncio.shield(log.append(RowsAppend([make_row(body=body)], [queue])))
             await log.until_confirmed()
             begun_s, offset = loop.time(), stored.placed[0].queue_offset
             erased, left = await self._erase(wanted.positions)
@@ -134,7 +138,7 @@ class Erasures:
                 raise left
             took_s = loop.time() - begun_s
         await until_others(offset + 1, log.confirm_ms_max / 1000 + OTHERS_TIMES * took_s)
-        return erased._replace(below=erased.below + wanted.below)
+        return erased._replace(below=erased.below + len(wanted.below))
 
     # Carrying out ----------------------------------------------------------------------------
 
@@ -276,8 +280,13 @@ class Erasures:
 
 
 def _want(ranges: list[Range], begin: int, end: int) -> _Wanted:
-    within = merge_ranges(ranges, begin, end)
-    return _Wanted(to_bitmap(within), pack_erasure(within), len(to_bitmap(merge_ranges(ranges, 0, begin))))
+    within, below = merge_ranges(ranges, begin, end), merge_ranges(ranges, 0, begin)
+    return _Wanted(within, to_bitmap(within), below, to_bitmap(below))
+
+
+def _body_of(wanted: _Wanted, letters: BitMap64) -> bytes:
+    """The record: whole ranges, as they are no more than were asked for, however many letters there are."""
+    return pack_erasure([*(each for each in wanted.below_ranges if letters.range_cardinality(*each)), *wanted.ranges])
 
 
 def _read(record: Slice) -> BitMap64:

@@ -9,9 +9,11 @@ from typing import Protocol
 
 from lakemq.gateway.work.deadlines import Deadlines
 from lakemq.model.errors import Busy
+from lakemq.web.asgi import Client
 from lakemq.web.gone import finish
+from lakemq.web.room import Room
 
-Wait = Callable[[asyncio.Future[None], float, asyncio.Future[None]], Awaitable[bool]]
+Wait = Callable[[asyncio.Future[None], float, asyncio.Future[None], Client], Awaitable[bool]]
 """`Waiters.wait_within`."""
 
 
@@ -22,10 +24,10 @@ class Watched(Protocol):
 
 
 class Waiters:
-    """Those of one broker, at most so many."""
+    """Those of one broker: at most so many, and of them that share of one client's."""
 
-    def __init__(self, waiters_max: int) -> None:
-        self._waiters_max = waiters_max
+    def __init__(self, waiters_max: int, share: float) -> None:
+        self._room = Room.shared(waiters_max, share)
         self._waiting: set[asyncio.Future[None]] = set()
         self._deadlines = Deadlines()
         self.stopping = False
@@ -38,22 +40,26 @@ class Waiters:
         future: asyncio.Future[None],
         seconds: float,
         gone: asyncio.Future[None] | None = None,
+        client: Client = None,
         bounded: bool = True,
     ) -> None:
         """Return when the future is done, which it is too when who waits is `gone`; when the time is over; or when the
-        broker stops. Raises `Busy` when too many wait, unless not `bounded`: for what has another bound, and has
-        changed something already."""
+        broker stops. Raises `Busy` when too many wait, or too many of the client's, unless not `bounded`: for what has
+        another bound, and has changed something already."""
         if self.stopping:
             return
-        if bounded and len(self._waiting) >= self._waiters_max:
-            raise Busy(f"{len(self._waiting)} requests are waiting already")
+        if bounded and self._room.is_full:
+            raise Busy(f"{self._room.taken} requests are waiting already (gateway.waiters_max)")
+        if bounded and self._room.is_full_for(client):
+            raise Busy("this client has as many waiting requests as it may (gateway.client_share)")
         until = self._deadlines.add(future, seconds)
         wake = partial(finish, future)
         if gone is not None:
             gone.add_done_callback(wake)
         self._waiting.add(future)
         try:
-            await future
+            with self._room.place(client):
+                await future
         finally:
             until.discard(future)
             if gone is not None:
@@ -72,9 +78,11 @@ class Waiters:
             for each in watched:
                 each.waiters.discard(arrival)
 
-    async def wait_within(self, future: asyncio.Future[None], seconds: float, gone: asyncio.Future[None]) -> bool:
+    async def wait_within(
+        self, future: asyncio.Future[None], seconds: float, gone: asyncio.Future[None], client: Client
+    ) -> bool:
         """`wait`; whether waiting has still a sense."""
-        await self.wait(future, seconds, gone)
+        await self.wait(future, seconds, gone, client)
         return not self.stopping
 
     def go_on(self) -> None:

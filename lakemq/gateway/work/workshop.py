@@ -13,6 +13,7 @@ from lakemq.gateway.work.run import Run
 from lakemq.model.errors import Busy
 from lakemq.web.asgi import Client
 from lakemq.web.gate import Gate
+from lakemq.web.room import Room
 
 Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
@@ -35,28 +36,24 @@ class Workshop:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=name)
         self._gate = Gate(THREADS, WAITING_MAX, share)
         self._rooms = Gate(ROOMS, WAITING_MAX, share)
-        self._bytes_max = bytes_max
-        self._each_bytes_max = int(bytes_max * share)
-        self._bytes_of: dict[Client, int] = {}
-        self.bytes = 0
+        self._room = Room.shared(bytes_max, share)
+
+    @property
+    def bytes(self) -> int:
+        """How many are worked on."""
+        return self._room.taken
 
     @contextmanager
     def holding(self, size: int, client: Client = None) -> Generator[None]:
         """Count `size` bytes that are worked on; raises `Busy` when they are too many, unless they are few."""
-        held = self._bytes_of.get(client, 0)
-        if size > SMALL_BYTES and self.bytes + size > self._bytes_max:
+        room = self._room
+        held = room.of(client)
+        if size > SMALL_BYTES and room.taken + size > room.most:
             raise Busy("the requests under way have too many bytes together")
-        if size > SMALL_BYTES and held and held + size > self._each_bytes_max:
+        if size > SMALL_BYTES and held and held + size > room.each_most:
             raise Busy("this client's requests under way have too many bytes together (gateway.client_share)")
-        self.bytes += size
-        self._bytes_of[client] = held + size
-        try:
+        with room.place(client, size):
             yield
-        finally:
-            self.bytes -= size
-            left = self._bytes_of.pop(client, 0) - size  # one of no bytes may have left before this one
-            if left:
-                self._bytes_of[client] = left
 
     @asynccontextmanager
     async def room(self, client: Client) -> AsyncGenerator[None]:

@@ -14,14 +14,15 @@ from lakemq.jobs.tables.table_log import TableLog
 from lakemq.objects.path import beside
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.lake.delta_log import all_of_log, drop_old_sums, half_written
+from lakemq.storage.lake.heal import drop_set_aside
 
 _DAY_MS = 86_400_000
 
 
 def clean_up(work: Work) -> Outcome:
     """Removes checkpoints that no query has written for a day, results that nobody fetched for a day, entries of
-    tables' logs that a crash left half written, and the rows of runs past `runs_retention_ms`. Has each table's log let
-    go of its past."""
+    tables' logs that a crash left half written, or that were set aside a day ago, and the rows of runs past
+    `runs_retention_ms`. Has each table's log let go of its past."""
     work.check_clock()
     now_ms = SystemClock().now_ms()
     checkpoints = [folder for folder in (beside(work.lake) / CHECKPOINTS).glob("*/*") if folder.is_dir()]
@@ -35,7 +36,9 @@ def clean_up(work: Work) -> Outcome:
     left = _remove_older(files, now_ms - _DAY_MS)
     runs = forget_runs(work.lake, now_ms - work.options.runs_retention_ms)
     halves, log_files = _clean_logs(work, now_ms - _DAY_MS)
-    return Outcome({"checkpoints": removed, "files": left + halves, "runs": runs, "log_files": log_files})
+    aside = drop_set_aside(work.lake, now_ms - _DAY_MS)
+    counts = {"checkpoints": removed, "files": left + halves, "runs": runs, "log_files": log_files, "set_aside": aside}
+    return Outcome(counts)
 
 
 def _newest_ms(folder: Path) -> float:

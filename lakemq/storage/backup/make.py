@@ -20,6 +20,7 @@ from lakemq.storage.backup.copying import Copier
 from lakemq.storage.backup.lake_part import copy_lake
 from lakemq.storage.backup.log_part import ChangedMeanwhile, LogCopy, copy_log, copy_parts, missing_parts
 from lakemq.storage.backup.manifest import LAKE, LOG, NAME, PARTS, BadBackup, Manifest, Table, read_manifest
+from lakemq.storage.backup.same_log import check_same_log
 from lakemq.storage.disk.clock import Clock, SystemClock
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.dropped import Range, covers, read_dropped
@@ -31,11 +32,20 @@ logger = logging.getLogger(__name__)
 TRIES_MAX = 5
 
 
+LAKE_OF_LOG = (
+    "name the lake of this log (--lake), or let that one continue with it first (lakemq lake adopt); --without-lake "
+    "copies the log alone"
+)
+"""What to do about a lake of another log."""
+
+
 class Made(NamedTuple):
-    """A backup that was made."""
+    """A backup that was made. `missing_below`: what is below that position, and was not dropped, is not in it; 0:
+    nothing is missing."""
 
     manifest: Manifest
     bytes: int
+    missing_below: int
 
 
 def back_up(
@@ -60,30 +70,32 @@ def back_up(
     copied_before = None if lake_in is None else read_manifest(lake_in).tables
     begun_ms = clock.now_ms()
     copier = Copier(files, folder.resolve())
-    source = _Source(files, data_dir, lake, broker, copied_before)
+    source = _Source(files, data_dir, lake, broker, copied_before, lake_in)
     tables, log = _copy_consistent(source, copier)
     copier.sync_folders()
     copied = list(copier.copied.values())
     log_id = log.state.identity.log_id
     numbers = log_id, log.first_position, log.next_position, begun_ms
     if copied_before is None:
-        manifest = Manifest(*numbers, tables, copied)
+        manifest = Manifest(*numbers, tables, copied, broker=broker)
     else:
         holding = [table.name for table in tables if table.held.get(broker)]
-        manifest = Manifest(*numbers, [], copied, holding)
+        manifest = Manifest(*numbers, [], copied, holding, broker)
     files.replace(copier.root / NAME, [manifest.encode()])
-    return Made(manifest, sum(each.bytes for each in copied))
+    is_whole = bool(source.held_of(tables)) or covers(log.dropped, 0, log.first_position)
+    return Made(manifest, sum(each.bytes for each in copied), 0 if is_whole else log.first_position)
 
 
 @dataclass(frozen=True)
 class _Source:
-    """What is copied. `before`: the tables that an earlier backup has, in place of the lake's."""
+    """What is copied. `before`: the tables that an earlier backup, in `lake_in`, has in place of the lake's."""
 
     files: Files
     data_dir: Path
     lake: Path | None
     broker: str
     before: list[Table] | None
+    lake_in: Path | None
 
     @property
     def log(self) -> Path:
@@ -123,6 +135,8 @@ def _copy_all(source: _Source, copier: Copier) -> tuple[list[Table], LogCopy]:
     copy_parts(parts, copier)
     log = copy_log(files, source.log, copier)
     copy_parts(parts, copier)
+    copies = (source.lake_in or copier.root) / LAKE
+    check_same_log((copies / each.name for each in tables), source.broker, log.state.identity.log_id, LAKE_OF_LOG)
     if not source.reaches(tables, log.dropped, log.first_position):
         raise ChangedMeanwhile(f"the log begins with position {log.first_position}, the lake's copy ends before")
     if held and max(held) > log.next_position:

@@ -57,7 +57,7 @@ class Table:
 @dataclass(frozen=True)
 class Manifest:
     """A backup. The log has positions `first_position ≤ p < next_position`. `elsewhere`: the tables that hold some of
-    it, where the lake is in another backup."""
+    it, where the lake is in another backup. `broker`: whose log it is; empty in backups of before."""
 
     log_id: str
     first_position: int
@@ -66,6 +66,7 @@ class Manifest:
     tables: list[Table] = field(default_factory=list[Table])
     files: list[Copied] = field(default_factory=list[Copied])
     elsewhere: list[str] = field(default_factory=list[str])
+    broker: str = ""
     format: int = FORMAT
 
     def encode(self) -> bytes:

@@ -15,6 +15,7 @@ from uuid import UUID
 from lakemq.model.errors import LogDamaged
 from lakemq.storage.backup.copying import Copier, check_copy
 from lakemq.storage.backup.manifest import LAKE, LOG, PARTS, RESTORING, BadBackup, Copied, Manifest, read_manifest
+from lakemq.storage.backup.same_log import check_same_log
 from lakemq.storage.disk.files import Files
 from lakemq.storage.lake.delta_log import is_table, tables_of
 from lakemq.storage.lake.log_marks import append_identifiers, replaced
@@ -27,13 +28,18 @@ from lakemq.storage.segment.segment import Segment
 from lakemq.storage.state.log_identity import new_log_id
 from lakemq.storage.state.replay import encode_state
 
+MADE_OF_TWO = "the backup was made of one log and the lake of another, which do not belong together: use another backup"
+BESIDE_ANOTHER = "restore this one with a new folder as its lake (--lake)"
+
 
 class Restored(NamedTuple):
-    """What is there now."""
+    """What is there now. `missing_below`: what is below that position, and was not dropped, is neither in the log nor
+    in the lake; 0: nothing is missing."""
 
     manifest: Manifest
     log_id: str
     messages: int
+    missing_below: int
 
 
 def restore(folder: Path, data_dir: Path, lake: Path, files: Files | None = None) -> Restored:
@@ -46,10 +52,11 @@ def restore(folder: Path, data_dir: Path, lake: Path, files: Files | None = None
     for target in [data_dir, *([lake] if has_lake else [])]:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise BadBackup(f"{target} is not empty: a backup is restored to new folders")
-    if not has_lake:
-        _check_lake(lake, manifest, files, folder)
+    missing_below = 0 if has_lake else _check_lake(lake, manifest, files, folder)
     for each in manifest.files:
         check_copy(files, folder, each)
+    if has_lake:
+        check_same_log(tables_of(folder / LAKE), manifest.broker, manifest.log_id, MADE_OF_TWO)
     log_id = new_log_id()
     log = Copier(files, data_dir.resolve() / RESTORING)
     log.make_folder(log.root)  # first: whatever ends this, nobody takes the folders for those of a new broker
@@ -73,7 +80,7 @@ def restore(folder: Path, data_dir: Path, lake: Path, files: Files | None = None
     _rename_log(lake, manifest.log_id, str(UUID(bytes=log_id)), files)
     files.rename(log.root, data_dir.resolve() / LOG)
     files.sync_dir(data_dir.resolve())
-    return Restored(manifest, str(UUID(bytes=log_id)), messages)
+    return Restored(manifest, str(UUID(bytes=log_id)), messages, missing_below)
 
 
 def _copy_folder(files: Files, folder: Path, wanted: Iterable[Copied], prefix: str, target: Path) -> None:
@@ -85,10 +92,10 @@ def _copy_folder(files: Files, folder: Path, wanted: Iterable[Copied], prefix: s
         copier.sync_folders()
 
 
-def _check_lake(lake: Path, manifest: Manifest, files: Files, folder: Path) -> None:
+def _check_lake(lake: Path, manifest: Manifest, files: Files, folder: Path) -> int:
     """Raise `BadBackup` where the lake that is there, which came from another backup, and this log don't belong
     together: they lack a message between them, or the lake has what the log will give to others, or is none that has
-    this log at all."""
+    this log at all. As `Restored.missing_below`, for a log that nobody has said to belong to a lake."""
     dropped = read_dropped(files, folder / LOG)
     for name in manifest.elsewhere:
         marks = read_progress(lake / name).logs.values() if is_table(lake / name) else ()
@@ -98,6 +105,8 @@ def _check_lake(lake: Path, manifest: Manifest, files: Files, folder: Path) -> N
                 "the lake first, to that folder. If it has been, this log was put beside it before, maybe not to the "
                 "end: empty the folders, and restore both"
             )
+    check_same_log(tables_of(lake), manifest.broker, manifest.log_id, BESIDE_ANOTHER)
+    is_held = False
     for table in tables_of(lake):
         progress = read_progress(table)
         for broker, mark in progress.logs.items():
@@ -106,6 +115,7 @@ def _check_lake(lake: Path, manifest: Manifest, files: Files, folder: Path) -> N
             held = progress.held[broker]
             if mark.log_id != manifest.log_id:
                 continue
+            is_held = True
             if held > manifest.next_position:
                 raise BadBackup(
                     f"{table} holds the log up to {held}, and the backup ends with {manifest.next_position}"
@@ -114,6 +124,7 @@ def _check_lake(lake: Path, manifest: Manifest, files: Files, folder: Path) -> N
                 raise BadBackup(
                     f"{table} holds the log up to {held}, and the backup begins with {manifest.first_position}"
                 )
+    return 0 if is_held or covers(dropped, 0, manifest.first_position) else manifest.first_position
 
 
 def _rename_log(lake: Path, before: str, now: str, files: Files) -> None:

@@ -9,6 +9,7 @@ proved. Nothing is put back by a commit (as RESTORE does): Delta would keep the 
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +76,18 @@ def heal(
             write_marks(lake, marks, files)
         FAILED.pop(table, None)
     return said
+
+
+def drop_set_aside(lake: Path, before_ms: int) -> int:
+    """Remove what was set aside before that time; how many times' it was. What is written again from the log needs none
+    of it, and its statistics hold keys that may have been erased since."""
+    if is_object(lake):
+        return 0
+    folders = [each for each in (lake / OWN / SET_ASIDE).glob("*") if each.name.isdigit()]
+    old = [each for each in folders if int(each.name) < before_ms]
+    for folder in old:
+        shutil.rmtree(folder, ignore_errors=True)  # what is left goes another time
+    return sum(not folder.exists() for folder in old)
 
 
 def _with_failed(mark: Proved | None, failed: int | None) -> Proved | None:

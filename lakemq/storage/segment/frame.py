@@ -17,7 +17,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from lakemq.model.columns import STORED
-from lakemq.model.names import DISCARD_TOPIC
+from lakemq.model.names import MISREAD_TOPICS
 from lakemq.storage.segment.mask import MAGIC, Payload, apply_mask, choose_mask
 
 VERSION = 2
@@ -113,8 +113,14 @@ def encode_queue(topic: str, queue_id: int) -> bytes:
     return _QUEUE.pack(queue_id, len(name)) + name + bytes(-len(name) % ALIGNMENT)
 
 
-_MISREAD_IN = encode_queue(DISCARD_TOPIC, 0)
-"""The queue whose records are such ones."""
+_MISREAD_IN = tuple(encode_queue(topic, 0) for topic in MISREAD_TOPICS)
+"""The queues whose records are such ones."""
+
+
+def _is_misread(runs: Sequence[tuple[int, int, bytes]], tail: bytes) -> bool:
+    """Whether one of the runs is of such a queue; `tail` holds them all, and so says quickly of most frames that none
+    is."""
+    return any(each in tail and any(queue == each for _, _, queue in runs) for each in _MISREAD_IN)
 
 
 def pack_payload(payload: Payload) -> Packed:
@@ -146,7 +152,7 @@ def encode(
     """
     pack = _RUN_NUMBERS.pack
     tail = b"".join([pack(offset, rows) + queue for offset, rows, queue in runs]) + notes
-    if kind == KIND_MESSAGES and _MISREAD_IN in tail and any(queue == _MISREAD_IN for _, _, queue in runs):
+    if kind == KIND_MESSAGES and _is_misread(runs, tail):
         columns |= _MISREAD
     tail += b"\0" * (-len(tail) % ALIGNMENT)
     meta_bytes = HEADER_BYTES + len(tail)

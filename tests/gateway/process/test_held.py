@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +11,11 @@ import pytest
 
 from lakemq.gateway.process import exchange
 from lakemq.gateway.process.exchange import Exchange
-from lakemq.gateway.process.held import Held
 from lakemq.settings import Auth, Gateway, Settings, Storage
 from lakemq.storage.disk.files import Files
 
 HOUR_S = 3_600.0
 SOON_S = 60.0
-
-
-def test_one_client_does_not_take_all_places() -> None:
-    held = Held(5, 2)
-    with ExitStack() as stack:
-        for address in ("10.0.0.1", "10.0.0.1", "2001:db8::1", "2001:db8::2"):
-            assert held.has_room(address)
-            stack.enter_context(held.place(address))
-        assert not held.has_room("10.0.0.1")
-        assert not held.has_room("2001:db8::3")
-        with held.place("10.0.0.2"):
-            assert not held.has_room("10.0.0.3"), "there are no more at all"
-        assert held.has_room("10.0.0.3")
-    assert held.has_room("10.0.0.1")
 
 
 def test_who_needs_a_token_and_has_none_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

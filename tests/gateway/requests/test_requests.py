@@ -182,6 +182,30 @@ def test_requests_that_wait_are_bounded_and_a_stop_answers_them(tmp_path: Path) 
         polling.join()
 
 
+def test_requests_of_one_client_leave_room_for_those_of_others(tmp_path: Path) -> None:
+    """One took all places, and nobody else was answered."""
+    options = {"requests__waiting_max": 2, "gateway__client_share": 0.5}
+    elsewhere = httpx.HTTPTransport(local_address="127.0.0.2")
+    with (
+        start_gateway(tmp_path, **options) as gateway,
+        connect(gateway) as http,
+        httpx.Client(base_url=gateway.url, transport=elsewhere, timeout=60) as other,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        put_topic(http, "t")
+        with connect(gateway) as asker:
+            asking = [pool.submit(ask, asker, "t")]
+            wait_until(lambda: len(pull_all(http, "t")) == 1)
+            response = ask(http, "t")
+            assert is_problem(response, 503, "busy")
+            assert "gateway.client_share" in response.json()["detail"]
+            asking.append(pool.submit(ask, other, "t"))
+            wait_until(lambda: len(pull_all(http, "t")) == 2)
+            for message in pull_all(http, "t"):
+                assert reply(http, message["properties"]["correlation_id"]).status_code == 200
+            assert [each.result().status_code for each in asking] == [200, 200]
+
+
 def test_a_request_from_before_a_kill_has_no_reply(tmp_path: Path) -> None:
     with start_gateway(tmp_path) as gateway, connect(gateway) as http:
         put_topic(http, "t")

@@ -10,7 +10,7 @@ import pytest
 from lakemq.gateway.upkeep import erasures as upkeep
 from lakemq.gateway.upkeep.erasures import Erasures
 from lakemq.model.errors import Busy, LakemqError, StoreUnwritable
-from lakemq.model.names import ERASURE_TOPIC
+from lakemq.model.names import ERASURE_TOPIC, dead_letter_topic
 from lakemq.storage.mend.erasure import Eraser, remove_scratch
 from lakemq.storage.mend.replacing import Replacing
 from lakemq.storage.state.erasure_record import Range, merge_ranges, pack_erasure, to_bitmap, unpack_erasure
@@ -19,6 +19,8 @@ from lakemq.testing import FaultyFiles
 from tests.storage.harness import LogHarness
 from tests.storage.mend.test_kept_erasure import UnreadableFiles, kept, make
 from tests.storage.stopping_files import StoppingFiles
+
+DEAD = dead_letter_topic("g")
 
 
 def erasures_of(harness: LogHarness) -> Erasures:
@@ -105,6 +107,38 @@ def test_no_erasure_takes_the_records_of_others(tmp_path: Path) -> None:
         erase(harness, erasures, [(0, harness.log.next_position)])
     assert [message.queue_offset for message in harness.read_queue(ERASURE_TOPIC, 0)] == [0, 1]
     assert not harness.read_queue("a", 0)
+    harness.close()
+
+
+def test_a_dead_letter_that_is_only_in_the_lake_is_not_open_once_it_is_erased(tmp_path: Path) -> None:
+    """It counted as open for ever, and no redrive found it."""
+    harness = LogHarness(tmp_path, retention_ms=1_000).open()
+    harness.put_topic(DEAD, 1)
+    harness.put_topic(ERASURE_TOPIC, 1)
+    harness.put_topic("a", 1)
+    placed = harness.append(DEAD, 0, *(b"%d" % number for number in range(6))).placed[0].position
+    while len(harness.log.segments) < 3:
+        harness.roll("a")
+    harness.settle()
+    harness.log.retention.certain_position = harness.log.segments[-1].base_position
+    harness.clock.time_ms += 2_000
+    harness.log.retain()
+    first = harness.log.min_position
+    later = harness.append(DEAD, 0, b"later", b"last").placed[0].position
+    harness.flush()
+    assert [*harness.log.routing.dead] == [*range(placed, placed + 6), later, later + 1]
+    assert first > placed + 6
+    asked = [(placed + 1, placed + 3), (placed + 4, placed + 5), (placed + 6, placed + 7), (later, later + 1)]
+    assert erase(harness, erasures_of(harness), asked) == 1
+    left = [placed, placed + 3, placed + 5, later + 1]
+    assert [*harness.log.routing.dead] == left
+    (record,) = harness.read_queue(ERASURE_TOPIC, 0)
+    assert [*unpack_erasure(record.body)] == [placed + 1, placed + 2, placed + 4, later], "no more than is needed"
+    harness.reopen()
+    assert [*harness.log.routing.dead] == left
+    again = erasures_of(harness)
+    harness.run(again.finish())
+    assert again.done == 1
     harness.close()
 
 

@@ -127,6 +127,9 @@ def test_one_client_holds_its_share_of_bytes_and_small_requests_always_find_room
                 pass
             with workshop.holding(SMALL_BYTES, "a"), workshop.holding(SMALL_BYTES, "c"):
                 pass
+    refused = pytest.raises(Busy, match="client_share")
+    with workshop.holding(60 * MIB, "2001:db8::1"), refused, workshop.holding(20 * MIB, "2001:db8::2"):
+        pass
     with workshop.holding(90 * MIB, "a"):  # one request is taken, whatever the share
         pass
     assert workshop.bytes == 0

@@ -20,8 +20,8 @@ def wait(seconds: float, then: Callable[[Waiters, Future, Future], object]) -> b
 
     async def scene() -> bool:
         loop = asyncio.get_running_loop()
-        waiters, arrival, gone = Waiters(1), loop.create_future(), loop.create_future()
-        waiting = asyncio.ensure_future(waiters.wait_within(arrival, seconds, gone))
+        waiters, arrival, gone = Waiters(1, 1), loop.create_future(), loop.create_future()
+        waiting = asyncio.ensure_future(waiters.wait_within(arrival, seconds, gone, None))
         while not len(waiters):  # noqa: ASYNC110  nobody tells
             await asyncio.sleep(0)
         with pytest.raises(Busy):
@@ -54,9 +54,33 @@ def test_so_does_the_end_of_the_broker_and_nobody_waits_from_then_on() -> None:
     assert not wait(3_600, lambda waiters, arrival, gone: waiters.stop())
 
     async def scene() -> None:
-        waiters = Waiters(1)
+        waiters = Waiters(1, 1)
         waiters.stop()
         await waiters.wait(asyncio.get_running_loop().create_future(), 3_600)
+
+    asyncio.run(scene())
+
+
+def test_one_client_does_not_take_all_places() -> None:
+    async def scene() -> None:
+        loop = asyncio.get_running_loop()
+        waiters, arrivals = Waiters(4, 0.5), [loop.create_future() for _ in range(5)]
+
+        def hold(number: int, client: str, bounded: bool = True) -> asyncio.Task[None]:
+            return asyncio.ensure_future(waiters.wait(arrivals[number], 3_600, None, client, bounded))
+
+        waiting = [hold(0, "2001:db8::1"), hold(1, "2001:db8::2")]
+        await asyncio.sleep(0)
+        with pytest.raises(Busy, match=r"gateway\.client_share"):
+            await waiters.wait(loop.create_future(), 3_600, None, "2001:db8::3")
+        waiting += [hold(2, "10.0.0.1"), hold(3, "2001:db8::4", bounded=False)]
+        await asyncio.sleep(0)
+        with pytest.raises(Busy, match=r"gateway\.waiters_max"):
+            await waiters.wait(loop.create_future(), 3_600, None, "10.0.0.2")
+        for arrival in arrivals:
+            finish(arrival)
+        await asyncio.gather(*waiting)
+        await waiters.wait(arrivals[4], 3_600, None, "2001:db8::3")
 
     asyncio.run(scene())
 

@@ -18,7 +18,9 @@ from lakemq.jobs.tables.tables import CONSUME_QUEUE, TRANSACTIONS
 from lakemq.settings import Lake, Settings
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.lake.delta_log import all_of_log, drop_old_sums, entries_of
+from lakemq.storage.lake.heal import SET_ASIDE
 from lakemq.storage.lake.progress import read_progress
+from lakemq.storage.lake.proof_mark import FOLDER
 from tests.jobs.empty_lake import put_tables
 from tests.jobs.lake.test_merging import checkpoint
 from tests.jobs.lake_checks import write_file
@@ -113,7 +115,12 @@ def test_what_a_crash_left_half_written_in_a_log_goes_after_a_day(spark: SparkSe
             path.write_text("half")
             if is_old:
                 os.utime(path, (day_ago_s, day_ago_s))
+    aside = [tmp_path / FOLDER / SET_ASIDE / str(int(ms)) for ms in (day_ago_s * 1000, SystemClock().now_ms())]
+    for folder in aside:
+        folder.mkdir(parents=True)
     done = clean_up(Work(spark, Settings(lake=Lake(dir=tmp_path)), "", driver=Driver(spark, Lake(dir=tmp_path))))
+    assert [each.exists() for each in aside] == [False, True]
     assert done.detail["files"] == 2
+    assert done.detail["set_aside"] == 1
     after = {each.name for each in log.iterdir()}
     assert after - before == {f".{9:020}.json.new.tmp", f"..{9:020}.json.new.tmp.crc"}

@@ -8,6 +8,7 @@ import threading
 from itertools import count
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pyarrow as pa
@@ -19,6 +20,7 @@ from lakemq.settings import MIB
 from lakemq.storage.backup import back_up, restore
 from lakemq.storage.backup.log_part import missing_parts
 from lakemq.storage.backup.manifest import NAME, BadBackup, refuse_half_restored
+from lakemq.storage.lake.log_marks import log_identifier
 from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.mend.verify import verify_log
 from lakemq.storage.state.log_state import LogState
@@ -27,6 +29,7 @@ from lakemq.testing import FaultyFiles, start_gateway
 from tests.gateway.cold.lakes import Lake
 from tests.gateway.http_client import connect, produce, pull_all, put_topic
 from tests.gateway.sinks.asking import commit, put_part
+from tests.storage.backup.shortened import make_shortened
 from tests.storage.conftest import MakeLog
 from tests.storage.harness import LogHarness
 
@@ -205,19 +208,16 @@ def test_what_was_dropped_is_known_to_a_restored_log(make_log: MakeLog, tmp_path
     restored.crash()
 
 
-def test_a_log_that_needs_its_lake_is_not_backed_up_without_it(make_log: MakeLog, tmp_path: Path) -> None:
+def write_table(lake: Path, broker: str, held: int, log_id: str) -> None:
+    """A table that holds so much of that log."""
+    said = [Transaction(f"lakemq-lake-{broker}", held), Transaction(log_identifier(broker, log_id), 1)]
+    rows, held_by = pa.table({"position": [0]}), CommitProperties(app_transactions=said)
+    write_deltalake(str(lake / "messages"), rows, commit_properties=held_by)
+
+
+def test_a_log_that_needs_its_lake_is_not_backed_up_without_it(tmp_path: Path) -> None:
     """A backup beside a folder that was not mounted succeeded, and lacked all that was older."""
-    harness = make_log(retention_ms=1_000, compacted_grace_ms=0)
-    harness.put_topic("a")
-    while len(harness.log.segments) < 3:
-        harness.roll("a")
-    harness.settle()
-    harness.log.retention.certain_position = harness.log.segments[-1].base_position
-    harness.clock.time_ms += 2_000
-    harness.log.retain()
-    first = harness.log.min_position
-    harness.close()
-    assert first > 0
+    first = make_shortened(tmp_path)
     lake, copies = tmp_path / "lake", (tmp_path / f"copy-{number}" for number in count())
     with pytest.raises(BadBackup, match=rf"begins with position {first}: .* {lake} has none of it"):
         back_up(tmp_path, lake, next(copies), "broker-a")
@@ -229,5 +229,41 @@ def test_a_log_that_needs_its_lake_is_not_backed_up_without_it(make_log: MakeLog
     assert [(table.name, table.held) for table in made.tables] == [("messages", {"broker-a": first})]
     with pytest.raises(BadBackup, match=r"the backup that --lake-in names only has broker-a"):
         back_up(tmp_path, lake, next(copies), "broker-b", lake_in=tmp_path / "whole")
-    alone = back_up(tmp_path, None, next(copies), "broker-a").manifest
-    assert (alone.first_position, alone.tables) == (first, [])
+    assert back_up(tmp_path, lake, next(copies), "broker-a").missing_below == 0
+    alone = back_up(tmp_path, None, tmp_path / "alone", "broker-a")
+    assert (alone.manifest.first_position, alone.manifest.tables, alone.missing_below) == (first, [], first)
+    assert restore(tmp_path / "alone", tmp_path / "restored", tmp_path / "new").missing_below == first
+    assert restore(tmp_path / "whole", tmp_path / "restored-2", tmp_path / "new").missing_below == 0
+
+
+def test_a_log_is_not_backed_up_with_the_lake_of_another(tmp_path: Path) -> None:
+    """It was, and of what was restored nobody had the older messages."""
+    first, lake, other = make_shortened(tmp_path), tmp_path / "lake", str(UUID(int=1))
+    write_table(lake, "broker-a", first, other)
+    own = back_up(tmp_path, None, tmp_path / "alone", "broker-a").manifest.log_id
+    refused = rf"lake/messages holds another log of broker-a, {other}, and not {own}: name the lake .*lake adopt"
+    with pytest.raises(BadBackup, match=refused):
+        back_up(tmp_path, lake, tmp_path / "copy", "broker-a")
+    assert not (tmp_path / "copy" / NAME).exists()
+    write_table(tmp_path / "both", "broker-a", first, other)
+    with pytest.raises(BadBackup, match=rf"both/messages holds another log of broker-a, {other}, .*a new folder as"):
+        restore(tmp_path / "alone", tmp_path / "restored", tmp_path / "both")
+    assert not (tmp_path / "restored").exists()
+
+
+def test_a_backup_of_a_log_and_the_lake_of_another_is_not_restored(tmp_path: Path) -> None:
+    """As such as were made before that was refused."""
+    first, lake, whole, other = make_shortened(tmp_path), tmp_path / "lake", tmp_path / "whole", str(UUID(int=1))
+    own = back_up(tmp_path, None, tmp_path / "alone", "broker-a").manifest.log_id
+    write_table(lake, "broker-a", first, own)
+    back_up(tmp_path, lake, whole, "broker-a")
+    content = json.loads((whole / NAME).read_bytes())
+    (whole / NAME).write_text(json.dumps(content | {"log_id": other}))
+    with pytest.raises(BadBackup, match=rf"holds another log of broker-a, {own}, and not {other}: the backup was made"):
+        restore(whole, tmp_path / "restored", tmp_path / "new")
+    assert not (tmp_path / "restored").exists()
+    del content["broker"]  # as those that were made before say nothing of it
+    (whole / NAME).write_text(json.dumps(content))
+    assert restore(whole, tmp_path / "restored", tmp_path / "new").missing_below == 0
+    with pytest.raises(BadBackup, match=rf"whole/lake/messages holds another log of broker-a, {own}"):
+        back_up(tmp_path / "restored", None, tmp_path / "later", "broker-a", lake_in=whole)

@@ -18,7 +18,7 @@ from lakemq.storage.disk.files import Files
 from lakemq.storage.lake import log_marks
 from lakemq.storage.lake.certain import OF_MESSAGES, CertainLake
 from lakemq.storage.lake.delta_files import DeltaFiles
-from lakemq.storage.lake.heal import MustBeAlone, heal
+from lakemq.storage.lake.heal import SET_ASIDE, MustBeAlone, drop_set_aside, heal
 from lakemq.storage.lake.intact import fault_of, sidecar_of
 from lakemq.storage.lake.log_marks import LogMark, append_identifiers, log_identifier, replaced
 from lakemq.storage.lake.progress import read_progress
@@ -111,6 +111,20 @@ def test_what_came_after_a_torn_commit_goes_too_and_nothing_is_thrown_away(lake:
     assert read_progress(lake / MESSAGES).held == {"broker-a": 20}
     (aside,) = (lake / FOLDER).rglob(f"{MESSAGES}/{3:020}.json")
     assert aside.read_bytes() == kept
+
+
+def test_what_was_set_aside_goes_after_its_time(lake: Path) -> None:
+    """It was kept for ever, with keys in its statistics that were erased since."""
+    entry(lake, MESSAGES, 2).write_bytes(b"")
+    heal(lake)
+    (at,) = (lake / FOLDER / SET_ASIDE).iterdir()
+    other = at.parent / "put there by hand"
+    other.mkdir()
+    assert drop_set_aside(lake, int(at.name)) == 0
+    assert list(at.rglob("*.json"))
+    assert drop_set_aside(lake, int(at.name) + 1) == 1
+    assert list(at.parent.iterdir()) == [other]
+    assert drop_set_aside(lake / "elsewhere", int(at.name) + 1) == 0
 
 
 def test_a_table_that_lost_its_first_entry_is_made_anew(tmp_path: Path) -> None:

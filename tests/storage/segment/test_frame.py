@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakemq.model.columns import STORED
-from lakemq.model.names import DISCARD_TOPIC
+from lakemq.model.names import DISCARD_TOPIC, MISREAD_TOPICS
 from lakemq.storage.segment import frame
 from lakemq.storage.segment.frame import (
     ALIGNMENT,
@@ -252,6 +252,13 @@ def test_frame_whose_records_those_before_would_misread_is_refused_by_them(
             decode_meta(data)
     else:
         assert decode_meta(data).columns == 5
+
+
+def test_frame_is_marked_by_whichever_topics_the_names_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knew the discards' topic by name, so the next such record would have been a change of its code."""
+    monkeypatch.setattr(frame, "_MISREAD_IN", tuple(encode_queue(topic, 0) for topic in (*MISREAD_TOPICS, "leases")))
+    for topic, is_marked in ((DISCARD_TOPIC, True), ("leases", True), ("t", False)):
+        assert (_encode([(topic, 0, 5, 3)], bytes(8))[75] == 0x80) is is_marked
 
 
 def test_hole_in_place_of_such_records_says_nothing_to_misread() -> None:
