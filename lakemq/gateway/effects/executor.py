@@ -7,7 +7,7 @@ import logging
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
-from lakemq.model.errors import LogDamaged
+from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.model.message import Placed
 from lakemq.storage.log.appends import BatchAppend, RowsAppend
 from lakemq.storage.log.commit_log import CommitLog
@@ -155,10 +155,16 @@ class Executor:
         return found
 
     async def _add_cold(self, positions: list[int], found: RowsRead) -> None:
-        """Those of the messages that have left the log, from the lake; the rest is lost."""
+        """Those of the messages that have left the log, from the lake; the rest is lost. While the lake can't be read
+        they are left, as long as there is anything else: others don't wait for them."""
         cold = bisect_left(positions, self.log.min_position)
         now = min(cold, COLD_AT_ONCE_MAX)
-        parts = await self.read_cold(positions[:now]) if now else []
+        try:
+            parts = await self.read_cold(positions[:now]) if now else []
+        except LakemqError:
+            if not (found.parts or found.damaged or found.left or positions[cold:]):
+                raise
+            parts, now = [], 0
         there = {part.frame.meta.first_position for part in parts}
         found.parts.extend(parts)
         found.left.extend(positions[now:cold])

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import cache
-from sys import intern
-from typing import Any, NamedTuple
+from typing import Any
 
 from lakemq.gateway.effects.executor import Executor
+from lakemq.gateway.routing.check_offers import CheckOffers, May
 from lakemq.gateway.work.waiters import Wait
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.read.reader import Slice
@@ -24,20 +23,6 @@ CHECKS_MAX = 32
 """So many checks are handed out in one answer."""
 
 
-class _Offer(NamedTuple):
-    """Which check of a transaction was handed out, and until when it is nobody else's. `topic`: the message's, once
-    somebody has read it; empty before."""
-
-    cause: int = -1
-    until_ms: int = 0
-    topic: str = ""
-
-
-_NEW = _Offer()
-May = Callable[[str], bool]
-"""Whether who asks may produce to the topic."""
-
-
 class Checks:
     """The checks that wait for an answer, by producer group. A check is handed to one client; when
     no answer comes within `check_answer_ms`, to the next that asks."""
@@ -48,7 +33,7 @@ class Checks:
         self._clock = clock
         self._answer_ms = answer_ms
         self._wait = wait
-        self._groups: dict[str, dict[int, _Offer]] = {}
+        self._groups: dict[str, CheckOffers] = {}
         self._waiters: dict[str, set[asyncio.Future[None]]] = {}
 
     def start(self) -> None:
@@ -58,8 +43,7 @@ class Checks:
             self._add(half)
 
     def _add(self, half: OpenHalf) -> None:
-        offers = self._groups.setdefault(half.group, {})
-        offers[half.origin] = _Offer(topic=offers.get(half.origin, _NEW).topic)
+        self._groups.setdefault(half.group, CheckOffers()).add(half.origin)
         self._wake(half.group)
 
     def _wake(self, group: str) -> None:
@@ -100,41 +84,31 @@ class Checks:
 
     def _take(self, group: str, may: May) -> tuple[list[OpenHalf], int | None]:
         """The checks that may be handed out now, as far as their topics are known, and when the next one may be."""
-        offers = self._groups.get(group, {})
+        offers = self._groups.get(group)
+        if offers is None:
+            return [], None
         now = self._clock.now_ms()
-        taken: list[OpenHalf] = []
-        next_ms: int | None = None
-        for origin, offer in list(offers.items()):
-            half = self._executor.state.transactions.find(origin)
-            if half is None or half.resolution is not None:
-                del offers[origin]
-            elif offer.topic and not may(offer.topic):
-                continue
-            elif offer.cause == half.cause and offer.until_ms > now:
-                next_ms = offer.until_ms if next_ms is None else min(next_ms, offer.until_ms)
-            elif len(taken) < CHECKS_MAX:
-                offers[origin] = _Offer(half.cause, now + self._answer_ms, offer.topic)
-                taken.append(half)
+        taken = offers.take(self._executor.state.transactions.find, may, now, now + self._answer_ms, CHECKS_MAX)
         if not offers:
-            self._groups.pop(group, None)
-        return taken, next_ms
+            del self._groups[group]
+        return taken, offers.next_ms()
 
     def _keep(
         self, group: str, halves: list[OpenHalf], read: dict[int, dict[str, Any]], may: May
     ) -> list[dict[str, Any]]:
         """Those for who asks. Of each it is known from now on whose it is, and the others are offered again."""
-        offers, is_left = self._groups.get(group, {}), False
+        offers, is_left = self._groups.get(group), False
         kept: list[dict[str, Any]] = []
         for half in halves:
             if (check := read.get(half.cause)) is None:
                 continue
-            topic, offer = intern(check["message"]["topic"]), offers.get(half.origin)
+            topic: str = check["message"]["topic"]
             if may(topic):
                 kept.append(check)
             else:
                 is_left = True
-            if offer is not None and offer.cause == half.cause:
-                offers[half.origin] = _Offer(half.cause, offer.until_ms if may(topic) else 0, topic)
+            if offers is not None:
+                offers.learn(half, topic, is_kept=may(topic))
         if is_left:
             self._wake(group)
         return kept

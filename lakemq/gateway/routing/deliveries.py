@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from pyroaring import BitMap64
@@ -233,18 +234,25 @@ class Deliveries:
 
     async def clear_below(self, end: int) -> bool:
         """Schedule anew (M) all that waits below position `end`; whether nothing waits there now."""
-        state = self._executor.state
+        begin = 0
         while True:
-            waiting = state.delays[: state.delays.rank(end - 1)] if state.delays and state.delays.min() < end else ()
-            movable = self._executor.claim([cause for cause in waiting if cause not in state.decided][:AT_ONCE_MAX])
+            movable = self._executor.claim(self._undecided(begin, end))
             if not movable:
-                return not waiting
+                delays = self._executor.state.delays
+                return not delays or delays.min() >= end
+            begin = movable[0]  # what waits before it was passed over, and would be again
             kept = set(movable)
             try:
                 if not await self._move(movable, kept):
                     return False
             finally:
                 self._executor.release(kept)
+
+    def _undecided(self, begin: int, end: int) -> list[int]:
+        """The first that wait there and aren't decided. No more of them are looked at, as millions may wait."""
+        state = self._executor.state
+        waiting = takewhile(lambda cause: cause < end, state.delays.iter_equal_or_larger(begin))
+        return list(islice((cause for cause in waiting if cause not in state.decided), AT_ONCE_MAX))
 
     async def _move(self, causes: list[int], kept: set[int]) -> bool:
         """Whether that got on."""
