@@ -55,7 +55,7 @@ WITHOUT_SESSION = tuple(
         *("routing/test_sender", "served/test_in_short", "sink/test_sink_parts"),
         *(f"session/test_{name}" for name in ("cluster_conf", "discovery", "guard", "jars", "java", "token_file")),
         *(f"source/test_source_{name}" for name in ("columns", "frames", "options", "plan")),
-        *(f"sql/test_{name}" for name in ("connect_client", "connect_session", "variant")),
+        *(f"sql/test_{name}" for name in ("connect_client", "connect_session", "formats", "variant")),
     )
 )
 """But for these, which any process may have: the one with the session ends last."""

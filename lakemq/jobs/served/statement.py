@@ -37,6 +37,8 @@ BARRIER = "spark_partition_id"
 COLUMNS_MAX = 1_000
 HEADER_BYTES_MAX = 256 * 1024
 """Of names and types of an answer's columns."""
+BROADCAST_BYTES_MAX = 128 * 1024 * 1024
+"""Of one side of a join, in memory. Spark counts whole pages: of a few rows whose key is a number, 64 MiB."""
 _CAUSES_MAX = 10
 _ERROR_CLASS = re.compile(r"\s*\[(?!INTERNAL_ERROR)[A-Z_.0-9]+\]")
 _BATCH_BYTES = 4 * 1024 * 1024
@@ -48,7 +50,7 @@ CONF = {
     "spark.sql.scripting.enabled": "false",
     "spark.sql.ansi.enabled": "true",
     # What is held in memory at once, whatever the rows are.
-    "spark.sql.maxBroadcastTableSize": str(8 * 1024 * 1024),
+    "spark.sql.maxBroadcastTableSize": str(BROADCAST_BYTES_MAX),
     "spark.sql.autoBroadcastJoinThreshold": str(8 * 1024 * 1024),
     # Between two looks whether a task is to end there are so many rows.
     "spark.sql.parquet.columnarReaderBatchSize": "64",

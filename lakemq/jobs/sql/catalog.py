@@ -89,6 +89,8 @@ WHERE nth = 1 OR NOT coalesce(change.if_absent, false)
 resets since then added, is stale; `if_absent` counts where it is the first of its queue. A group that is deleted begins
 anew."""
 
+GONE_MAX = 10_000
+"""So many letters that are gone, one after the other, have a row each."""
 _GONE_COLUMNS = ("broker", "topic", "queue_id", "queue_offset", "group")
 _GONE = ", ".join(
     name if name in _GONE_COLUMNS else f"CAST(NULL AS {kind}) AS {name}" for name, kind in MESSAGES.columns.items()
@@ -98,13 +100,14 @@ SELECT {", ".join(MESSAGES.columns)} FROM {{messages}} WHERE startswith(topic, '
 UNION ALL
 SELECT {_GONE} FROM (
   SELECT broker, topic, queue_id, substr(topic, {len(DEAD_LETTER_PREFIX) + 1}) AS group,
-    explode(sequence(first_gone, last_gone)) AS queue_offset
+    explode(sequence(greatest(first_gone, last_gone - {GONE_MAX - 1}), last_gone)) AS queue_offset
   FROM (SELECT broker, topic, queue_id, queue_offset - 1 AS last_gone,
       coalesce(lag(queue_offset) OVER (PARTITION BY broker, topic, queue_id ORDER BY queue_offset) + 1, 0) AS first_gone
     FROM {{messages}} WHERE startswith(topic, '{DEAD_LETTER_PREFIX}'))
   WHERE first_gone <= last_gone)
 """  # noqa: S608
-"""Dead letters, and of each that is stored no more, before one that is, a row with its place alone."""
+"""Dead letters, and of each that is stored no more, before one that is, a row with its place alone; of many in a row of
+the newest only, as there may be any number."""
 
 _STATE = state_in_sql(
     {

@@ -12,6 +12,7 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any, BinaryIO, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -56,8 +57,33 @@ def rows_of(result: Result) -> Iterator[tuple[Any, ...]]:
     """The rows, each value as JSON has it; a batch is held at a time."""
     readers = [_reader(field.type) for field in result.schema]
     for batch in result.batches:
-        columns = [[read(value) for value in batch.column(at).to_pylist()] for at, read in enumerate(readers)]
+        columns = [[read(value) for value in _values(batch.column(at))] for at, read in enumerate(readers)]
         yield from zip(*columns, strict=True) if columns else ()
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """As Python has them. Arrow and Spark know times and dates that Python doesn't; these come as text."""
+    try:
+        return column.to_pylist()
+    except (OverflowError, ValueError):
+        return [_value(scalar) for scalar in column]
+
+
+def _value(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        kind = scalar.type
+    if pa.types.is_struct(kind):
+        return {name: _value(each) for name, each in scalar.items()}
+    if pa.types.is_map(kind):
+        return [(_value(each["key"]), _value(each["value"])) for each in scalar.values]
+    if pa.types.is_list(kind):
+        return [_value(each) for each in scalar.values]
+    if pa.types.is_date(kind):
+        return np.datetime_as_string(np.datetime64(scalar.value, "D"))
+    text = np.datetime_as_string(np.datetime64(scalar.value, kind.unit), unit="ms")
+    return text if kind.tz is None else f"{text}Z"
 
 
 def _reader(kind: pa.DataType) -> Callable[[Any], Any]:
@@ -75,7 +101,7 @@ def _reader(kind: pa.DataType) -> Callable[[Any], Any]:
         fields = {field.name: _reader(field.type) for field in kind}
         read = lambda row: {name: each(row[name]) for name, each in fields.items()}  # noqa: E731
     elif pa.types.is_timestamp(kind) and kind.tz is None:
-        read = lambda value: value.isoformat(timespec="milliseconds")  # noqa: E731
+        read = lambda value: value if isinstance(value, str) else value.isoformat(timespec="milliseconds")  # noqa: E731
     return lambda value: None if value is None else read(value)
 
 

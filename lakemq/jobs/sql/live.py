@@ -200,9 +200,12 @@ class LiveViews:
             register_live_views(self._session)
 
     def _ends(self) -> dict[str, tuple[int, int]]:
-        """Where each broker's log begins and ends now; of one that is away, as it was when it last answered."""
+        """Where each broker's log begins and ends now; of one that is away, as it was when it last answered. One that
+        has left, or is elsewhere, has no end here any more."""
         away: dict[str, BrokerUnavailable] = {}
         addresses = self._brokers().split(",")
+        for broker in [each for each, address in self._addresses.items() if address not in addresses]:
+            del self._addresses[broker], self._known[broker]
         for address in addresses:
             client = LogClient(address, _LOOK_RETRY_S)
             try:

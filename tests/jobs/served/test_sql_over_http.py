@@ -46,6 +46,21 @@ def test_a_pivot_counts_the_rows_that_a_user_sees(scene: Scene) -> None:
     assert scene.rows(f"SELECT o_n, secrets_n, o_q.queue_id >= 0 FROM ({several})", "admin") == [[10, 7, True]]
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "JOIN topics USING (broker, topic)",
+        "JOIN consume_queue USING (broker, position)",
+        "LEFT JOIN consumer_offsets o ON messages.topic = o.topic AND o.offset < 0",
+        "WHERE topic IN (SELECT topic FROM topics)",
+        "WHERE topic NOT IN (SELECT topic FROM topics WHERE topic < 'orders')",
+        "WHERE EXISTS (SELECT 1 FROM message_index i WHERE i.position = messages.position)",
+    ],
+)
+def test_tables_are_joined(scene: Scene, rest: str) -> None:
+    assert scene.rows(f"SELECT count(*) FROM messages {rest}", "olga") == [[10]]
+
+
 def test_bodies_are_searched_by_bytes_whether_they_are_text_or_not(scene: Scene) -> None:
     assert scene.rows("SELECT contains(unhex('ff616263fe'), X'616263'), body_text(unhex('ff61'))") == [[True, None]]
     sought = Sought("orders", text="rders 7").statement("broker-a", 10**9, 5)

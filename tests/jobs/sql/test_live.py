@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 import polars
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
@@ -18,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.sql import live
-from lakemq.jobs.sql.catalog import ALL, HIDING
+from lakemq.jobs.sql.catalog import ALL, GONE_MAX, HIDING, VIEWS
 from lakemq.jobs.sql.live import LiveViews
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.tables import MESSAGES
@@ -309,6 +310,38 @@ def test_dead_letters_are_open_redriven_discarded_or_gone(scene: Scene, topic: s
         ]
     finally:  # others of this lake look for gaps
         scene.spark.sql(f"RESTORE TABLE messages TO VERSION AS OF {before}")
+
+
+def test_of_many_letters_that_are_gone_the_newest_are_shown(spark: SparkSession) -> None:
+    """One letter may be all that is stored of millions, which would be as many rows in the driver."""
+    letter = {"broker": "b", "position": 1, "topic": "%DLQ%g", "queue_id": 0, "queue_offset": 5 * GONE_MAX}
+    spark.createDataFrame(pa.Table.from_pylist([letter], MESSAGES.schema)).createOrReplaceTempView("one_letter")
+    view = VIEWS["dead_letters"].format(messages="one_letter")
+    found = spark.sql(
+        f"SELECT state, count(*), min(queue_offset), max(queue_offset) FROM ({view}) GROUP BY 1 ORDER BY 2"
+    )
+    assert [tuple(row) for row in found.collect()] == [
+        ("open", 1, 5 * GONE_MAX, 5 * GONE_MAX),
+        ("gone", GONE_MAX, 4 * GONE_MAX, 5 * GONE_MAX - 1),
+    ]
+    spark.catalog.dropTempView("one_letter")
+
+
+def test_a_broker_that_has_left_has_no_tail_any_more(scene: Scene, tmp_path: Path) -> None:
+    addresses = [scene.gateway.url]
+    views = LiveViews(scene.spark, scene.lake, lambda: ",".join(addresses))
+    count = "SELECT count(*) FROM live.messages WHERE broker = 'retired'"
+    try:
+        with start_gateway(tmp_path, broker__name="retired") as second:
+            addresses.append(second.url)
+            produce_to(second.url, "old", [{"body": "x"}])
+            views.register()
+            assert scene.rows(count) == [(1,)]
+        addresses.pop()
+        views.register()
+        assert scene.rows(count) == [(0,)]
+    finally:
+        scene.views.register()
 
 
 def test_who_did_what_is_in_the_audit(spark: SparkSession, tmp_path: Path) -> None:
