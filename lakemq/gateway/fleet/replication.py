@@ -326,6 +326,15 @@ class Replication:
             raise NotInSync(f"replica {replica} is not in sync: {self.in_sync} are")
         return member
 
+    def heard_last(self) -> Member | None:
+        """Who is in sync beside this one, and was heard of last; None: nobody is."""
+        return self._in_sync.heard_last(self._now_ms())
+
+    @property
+    def record(self) -> Record:
+        """The one in force, as far as it is known."""
+        return self._in_sync.record
+
     async def until_all_have(self, end: int, seconds: float) -> Record:
         """The record in force, once all that are in sync have the log up to `end` on disk. Raises `NotInSync` where
         that takes longer, or the record is being changed."""
