@@ -159,6 +159,12 @@ class InSync:
         known = self._followers.get(member.replica)
         return known is not None and known.member == member
 
+    def heard_last(self, now_ms: int) -> Member | None:
+        """The member beside the leader that was heard of last, and is well; None: there is none."""
+        others = [each for each in self.record.members if each.replica != self.record.leader]
+        well = [each for each in others if self._is_well(each, now_ms)]
+        return max(well, key=lambda each: self._followers[each.replica].heard_ms, default=None)
+
     # What is confirmed -----------------------------------------------------------------------
 
     def bound(self) -> int | None:

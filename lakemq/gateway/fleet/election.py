@@ -135,6 +135,7 @@ class Election:
                     if why is None:
                         return self._tenure(None, follows=False)
                 elif standing is Standing.MEMBER and self.record is not None and self.record.leader == self._replica:
+                    await self._see()
                     if not (has_failed and self._yields(self.record)) and await self._comes_back(self.record):
                         return self._leading()
                 elif standing in (Standing.MEMBER, Standing.OUTSIDE):
@@ -342,9 +343,13 @@ class Election:
         try:
             if seal is not None and not seal.holds(record):
                 await asyncio.to_thread(self._incarnation.lift)
-            await asyncio.to_thread(self._incarnation.see, record.epoch)
+            await asyncio.to_thread(self._incarnation.see, record.epoch, self._named(record))
         except OSError as error:  # no promise rests on it: it is known in memory, and written the next time
             self._lookout.note(f"who leads can't be written down here: {error}")
+
+    def _named(self, record: Record) -> str:
+        """Which of its lives the record has, if any."""
+        return next((each.incarnation for each in record.members if each.replica == self._replica), "")
 
     def _own(self) -> Own:
         own = self._incarnation
@@ -394,7 +399,7 @@ class Election:
 
     async def _keep_beating(self, record: Record, replaced: asyncio.Future[None]) -> None:
         try:
-            await asyncio.to_thread(self._incarnation.see, record.epoch)
+            await asyncio.to_thread(self._incarnation.see, record.epoch, self._named(record))
             await asyncio.to_thread(self._incarnation.lift)
         except OSError as error:
             self._lookout.note(f"who leads can't be written down here: {error}")

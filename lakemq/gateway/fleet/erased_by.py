@@ -15,6 +15,9 @@ from lakemq.model.errors import NotConfirmed
 from lakemq.model.in_sync import Member
 
 POLL_S = 0.01
+HEARD_MAX = 1_000
+"""So many followers are remembered beside those in sync, each life of a replica being another: then the one that was
+heard of longest ago isn't waited for, and is told as it asks again."""
 
 
 @dataclass
@@ -50,8 +53,23 @@ class ErasedBy:
     def hear(self, member: Member, done: int) -> None:
         """A follower says how far it is."""
         now_s = asyncio.get_running_loop().time()
-        known = self._followers.setdefault(member, _Heard(now_s))
+        known = self._followers.get(member)
+        if known is None:
+            self._make_room(now_s)
+            known = self._followers[member] = _Heard(now_s)
         known.at_s, known.done = now_s, done
+
+    def _make_room(self, now_s: float) -> None:
+        members = self._members()
+        others = {each: known.at_s for each, known in self._followers.items() if each not in members}
+        kept = sorted((each for each, at_s in others.items() if now_s - at_s <= self._silent_s), key=others.__getitem__)
+        for each in others.keys() - set(kept[-HEARD_MAX + 1 :]):
+            del self._followers[each]
+
+    @property
+    def remembered(self) -> int:
+        """So many followers are."""
+        return len(self._followers)
 
     def to_be_done(self, member: Member | None) -> int:
         """What a follower is told: so many records it carries out before it shows messages."""

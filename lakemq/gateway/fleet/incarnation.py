@@ -22,13 +22,14 @@ from lakemq.storage.disk.sealed import read_sealed, write_sealed
 
 NAME = "REPLICA"
 LIVES_MAX = 16
-"""So many stretches of its life are remembered: a record that names an older one is older than all of these."""
+"""So many stretches of its life are remembered, beside the one that the record names."""
 
 
 class Incarnation:
     """That of a replica whose folder that is. `lives`: all that the folder is known to have been, this one too.
     `epoch`: the highest that was seen in force; `seal`: what was promised before something was proposed, as long as
-    that may come into force. `is_opening`: it was to lead, and has opened no broker since."""
+    that may come into force; `named`: which of its lives the record was last seen to have. `is_opening`: it was to
+    lead, and has opened no broker since."""
 
     def __init__(self, files: Files, directory: Path) -> None:
         self._files = files
@@ -40,6 +41,7 @@ class Incarnation:
         self.lives: tuple[str, ...] = ()
         self.epoch = 0
         self.seal: Seal | None = None
+        self.named = ""
         self.is_opening = False
 
     def load(self) -> None:
@@ -57,6 +59,7 @@ class Incarnation:
         self.epoch = int(held.get("epoch", 0))
         seal = held.get("seal")
         self.seal = None if seal is None else Seal(*map(int, seal))
+        self.named = str(held.get("named", ""))
         self.is_opening = bool(held.get("opening", False))
 
     def begin(self, log_id: str, end: int) -> None:
@@ -72,7 +75,9 @@ class Incarnation:
 
     def _be_another(self) -> None:
         self.name = uuid4().hex[:16]
-        self.lives = (*self.lives, self.name)[-LIVES_MAX:]
+        lives = (*self.lives, self.name)
+        # While nobody leads, nobody changes the record: however often this one is started, it is a member by that life.
+        self.lives = (*(each for each in lives[:-LIVES_MAX] if each == self.named), *lives[-LIVES_MAX:])
 
     def end(self, log_id: str, end: int) -> None:
         """It stops cleanly: all of the log, up to `end`, is on disk. Raises `OSError`."""
@@ -114,10 +119,11 @@ class Incarnation:
         self.is_opening = False
         self._write()
 
-    def see(self, epoch: int) -> None:
-        """That one is in force, and none below it ever is again. On disk on return; raises `OSError`."""
-        if epoch > self.epoch:
-            self.epoch = epoch
+    def see(self, epoch: int, named: str = "") -> None:
+        """That one is in force, and none below it ever is again; the record names that life of this one, or none. On
+        disk on return; raises `OSError`."""
+        if epoch > self.epoch or named != self.named:
+            self.epoch, self.named = max(self.epoch, epoch), named
             self._write()
 
     def promise(self, seal: Seal) -> None:
@@ -150,5 +156,5 @@ class Incarnation:
     def _write(self) -> None:
         with self._turn:  # threads of the election and of the broker, one file
             held = {"incarnation": self.name, "log_id": self._log_id, "clean_end": self._clean_end}
-            later = {"lives": self.lives, "epoch": self.epoch, "seal": self.seal, "opening": self.is_opening}
-            write_sealed(self._files, self._path, held | later)
+            later = {"lives": self.lives, "epoch": self.epoch, "seal": self.seal, "named": self.named}
+            write_sealed(self._files, self._path, held | later | {"opening": self.is_opening})

@@ -39,10 +39,11 @@ AGAIN_S = 0.02
 
 
 class Question(NamedTuple):
-    """Who asks for frames, and says how far it has the log on its disk, in that epoch, and how many of its erasures it
-    has carried out. `seen`: it goes by nobody who leads in an epoch before."""
+    """Who asks for frames from `begin` on, where its log ends, and says how far it has that on its disk, in that epoch,
+    and how many of its erasures it has carried out. `seen`: it goes by nobody who leads in an epoch before."""
 
     member: Member
+    begin: int
     epoch: int
     durable: int
     erased: int = 0
@@ -155,13 +156,13 @@ class Replication:
 
     # Followers -------------------------------------------------------------------------------
 
-    def hear(self, question: Question, begin: int) -> bool:
-        """A follower asks, whose log ends with `begin`. Whether it may be sent what isn't confirmed: not if another has
-        taken its place. Raises `Fenced` where the follower goes by a later leader, or may come to, and where its log
-        isn't the beginning of this one: it hasn't heard that another has led, and is to compare its history."""
+    def hear(self, question: Question) -> bool:
+        """A follower asks. Whether it may be sent what isn't confirmed: not if another has taken its place. Raises
+        `Fenced` where it goes by a later leader, or may come to, and where its log isn't the beginning of this one: it
+        hasn't heard that another has led, and is to compare its history."""
         self._excuse()
         self.check_epoch(question.seen)
-        log, (member, epoch, durable, *_) = self._log, question
+        log, (member, begin, epoch, durable, *_) = self._log, question
         if not goes_on(log.identity.epochs, epoch, begin):
             raise Fenced(f"the follower's log ends with position {begin} in epoch {epoch}, and this one differs there")
         counts = self._in_sync.hear(member, epoch, durable, log.flushed_position, self._now_ms())
@@ -325,6 +326,15 @@ class Replication:
         if member is None or not self._in_sync.knows(member):
             raise NotInSync(f"replica {replica} is not in sync: {self.in_sync} are")
         return member
+
+    def heard_last(self) -> Member | None:
+        """Who is in sync beside this one, and was heard of last; None: nobody is."""
+        return self._in_sync.heard_last(self._now_ms())
+
+    @property
+    def record(self) -> Record:
+        """The one in force, as far as it is known."""
+        return self._in_sync.record
 
     async def until_all_have(self, end: int, seconds: float) -> Record:
         """The record in force, once all that are in sync have the log up to `end` on disk. Raises `NotInSync` where

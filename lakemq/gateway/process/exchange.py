@@ -21,6 +21,7 @@ from lakemq.gateway.process.app import App, forget_handlers, make_app
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.elected_lead import ElectedLead
 from lakemq.gateway.process.quick import Quick, SampledQuick
+from lakemq.gateway.process.resigning import Resigning
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import Busy, LakemqError, NotInSync, NotLeader, StoreUnwritable
 from lakemq.model.in_sync import Member, Record
@@ -79,6 +80,7 @@ class Exchange:
         self._closing: asyncio.Task[None] | None = None
         self._address = ""
         self._election: Election | None = None
+        self._resigning: Resigning | None = None
         self._connections: type[Connection] | None = None
         self.broker: Broker | None = None
 
@@ -156,6 +158,7 @@ class Exchange:
             await asyncio.to_thread(elected.incarnation.has_opened)
         self._assuming = app.front
         broker.serve()
+        self._resigning = Resigning(broker, election)
         self._tell()
         confirmed = asyncio.ensure_future(self._until_asked(broker, election, end))
         replaced = asyncio.ensure_future(election.until_replaced())
@@ -179,6 +182,8 @@ class Exchange:
     async def hand_over(self, broker: Broker, to: Member) -> Record:
         """Have that member, which is in sync, lead in this one's place: nothing is written any more, it gets all that
         is, and leads by the record. New requests wait. Raises `NotInSync`, and then this one leads on."""
+        if self._resigning is not None and self._resigning.is_due:
+            return await self._resigning.hand_over(to)
         front, connections, replication, election = self._front, self._connections, broker.replication, self._election
         if front is None or connections is None or replication is None or election is None:
             raise NotInSync("this replica doesn't lead just now")
@@ -232,6 +237,7 @@ class Exchange:
         """Close the broker, once all that it is asked is answered."""
         assert self._connections is not None
         self._going = True
+        await self._resign_no_more()
         self._front = self._assuming = None
         self._connections.quick = None
         if not broker.tenure.follows:
@@ -248,6 +254,11 @@ class Exchange:
         await asyncio.shield(self._closing)
         self._closing = None
         self._going = False
+
+    async def _resign_no_more(self) -> None:
+        resigning, self._resigning = self._resigning, None
+        if resigning is not None:
+            await resigning.close()
 
     async def _end_requests(self, these: set[asyncio.Task[object]], cancels: bool = False) -> None:
         """Let them end, but for who asks for that; those that are late go on, or are cancelled."""
@@ -353,6 +364,7 @@ class Exchange:
 
     async def close(self) -> None:
         """Close the broker of the moment, after `run` has ended."""
+        await self._resign_no_more()
         broker, self.broker = self.broker, None
         try:
             if broker is not None and broker.is_open:

@@ -74,7 +74,7 @@ class LogFrames:
         elif question is None:
             end = await self._confirmed(begin, topics, wait_ms)
         else:
-            end = await self._until_more(question, begin, wait_ms)
+            end = await self._until_more(question, wait_ms)
         client = client_of(request.scope)
         for _ in range(_ROUNDS_MAX):
             if begin < self._log.min_position:
@@ -104,10 +104,10 @@ class LogFrames:
 
     def _question(self, query: dict[str, str], begin: int) -> Question | None:
         """Which follower asks, if one does that counts; what it says of its disk is heard."""
-        question = _read_question(query)
+        question = _read_question(query, begin)
         if question is None or self._replication is None:
             return None
-        return question if self._replication.hear(question, begin) else None
+        return question if self._replication.hear(question) else None
 
     def _is_a_replicas(self, query: dict[str, str]) -> bool:
         """Whether it is asked by a replica that isn't in sync yet, and compares its log with this one. Raises `Fenced`
@@ -118,7 +118,7 @@ class LogFrames:
         self._replication.check_epoch(seen)
         return True
 
-    async def _until_more(self, question: Question, begin: int, wait_ms: int) -> int:
+    async def _until_more(self, question: Question, wait_ms: int) -> int:
         """How far the log is on disk here, once the follower has something to get, is to bring to disk what it has
         written, or may know of more that is confirmed; or the time is over."""
         replication, log, loop = self._replication, self._log, asyncio.get_running_loop()
@@ -126,8 +126,8 @@ class LogFrames:
         deadline = loop.time() + min(wait_ms, replication.wait_ms_max) / 1000
         while True:
             end = await self._ends.flushed_position()
-            is_asked = min(log.confirmed.awaited, begin) > question.durable
-            if end > begin or is_asked or self._wants_answer(replication, question):
+            is_asked = min(log.confirmed.awaited, question.begin) > question.durable
+            if end > question.begin or is_asked or self._wants_answer(replication, question):
                 return end
             if replication.has_news(question):
                 deadline = min(deadline, loop.time() + NEWS_S)
@@ -182,7 +182,7 @@ async def _send(send: Send, headers: Headers, pieces: list[memoryview]) -> None:
     await send({"type": "http.response.body", "body": last, "more_body": False})
 
 
-def _read_question(query: dict[str, str]) -> Question | None:
+def _read_question(query: dict[str, str], begin: int) -> Question | None:
     """What a follower says of itself; None where nobody says that he is one."""
     erased, seen = (parse_int(query, field, OFFSET_MAX) for field in (FRAMES_ERASED, FRAMES_SEEN))
     if not any(field.name in query for field in FRAMES_FOLLOWER):
@@ -199,4 +199,4 @@ def _read_question(query: dict[str, str]) -> Question | None:
     if not _INCARNATION.fullmatch(incarnation):
         raise InvalidRequest(f"incarnation matches {_INCARNATION.pattern}")
     member = Member(numbers[FRAMES_REPLICA], incarnation)
-    return Question(member, numbers[FRAMES_EPOCH], numbers[FRAMES_DURABLE], erased, seen)
+    return Question(member, begin, numbers[FRAMES_EPOCH], numbers[FRAMES_DURABLE], erased, seen)

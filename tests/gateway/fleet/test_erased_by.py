@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lakemq.gateway.fleet.erased_by import ErasedBy
+from lakemq.gateway.fleet.erased_by import HEARD_MAX, ErasedBy
 from lakemq.model.errors import NotConfirmed
 from lakemq.model.in_sync import Member
 from tests.gateway.http_client import WAIT_S
@@ -78,3 +78,22 @@ def test_one_that_does_not_carry_it_out_in_time_is_named() -> None:
             await ErasedBy(0, lambda: {A}).until(1, 0)
 
     asyncio.run(scene())
+
+
+def test_lives_of_replicas_that_come_and_go_are_forgotten() -> None:
+    async def scene(silent_ms: int) -> int:
+        erased_by = ErasedBy(silent_ms, lambda: {A, B})
+        for each in (A, B):
+            erased_by.hear(each, 1)
+        for life in range(HEARD_MAX + 10):
+            erased_by.hear(Member(3, str(life)), 0)
+        assert erased_by.wants_news(0) is False
+        waiting = asyncio.ensure_future(erased_by.until(1, WAIT_S))
+        await asyncio.wait([waiting], timeout=0.1 if silent_ms else WAIT_S)
+        assert waiting.done() == (silent_ms == 0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        return erased_by.remembered
+
+    assert asyncio.run(scene(LATER_MS)) == 2 + HEARD_MAX
+    assert asyncio.run(scene(0)) < HEARD_MAX

@@ -1,5 +1,5 @@
-"""A leader that can't open its log, however often it is started, or can't write down that it leads: a member that can
-takes its place."""
+"""Replicas that are started again and again: a leader that can't open its log, or can't write down that it leads, lets
+a member take its place, and a member stays one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from lakemq.gateway.fleet.election import YIELDED_LEASES, Election
-from lakemq.gateway.fleet.incarnation import Incarnation
+from lakemq.gateway.fleet.incarnation import LIVES_MAX, Incarnation
 from lakemq.gateway.fleet.leadership import Leadership
 from lakemq.model.beat import Beat
-from lakemq.model.election import elected
+from lakemq.model.election import Own, Standing, elected, standing_of
 from lakemq.model.in_sync import Member, Record
 from lakemq.storage.disk.files import Files
 from tests.gateway.fleet.electing import SYNC, replicas, role_of
@@ -120,3 +120,24 @@ def test_a_leader_that_is_started_again_and_again_and_can_not_open_its_log_is_re
                 break
         assert leads
         assert {message["body"] for message in pull_all(fleet.http(1), "t")} == set(bodies)
+
+
+def test_a_member_whose_process_ends_again_and_again_may_lead_all_the_same(tmp_path: Path) -> None:
+    """While nobody leads nobody changes the record, which names what it was long ago."""
+
+    async def scene() -> None:
+        election, store, own = await begun(tmp_path, 1)
+        record = Record(0, 2, 0, (OTHER, own), identity().log_id)
+        assert await store.kept.compare_and_set(record)
+        for _ in range(2 * LIVES_MAX):
+            incarnation = Incarnation(Files(), tmp_path)
+            incarnation.load()
+            election, _ = election_of(tmp_path, 1, incarnation)
+            assert (await election.first()).follows
+            incarnation.begin(identity().log_id, 10)  # and it ends before anybody can hold the leader for dead
+            own_now = Own(1, incarnation.lives, incarnation.epoch, incarnation.log_id)
+            assert standing_of(own_now, record) is Standing.MEMBER
+            assert len(incarnation.lives) <= LIVES_MAX + 1
+            await election.close()
+
+    asyncio.run(scene())
