@@ -90,6 +90,8 @@ class PullConsumer:
         self._member.status = self._status
         self._member.membership.on_enabled = self._follow_operator
         self._disabled: set[str] = set()
+        self._paused: set[MessageQueue] = set()
+        """Also while it doesn't have them: it may have them again, as after a reset of the offsets."""
         self._assigned: dict[MessageQueue, Subscription] | None = None
         self._arrived = asyncio.Event()
         self._starting = asyncio.Lock()
@@ -159,18 +161,15 @@ class PullConsumer:
         before = self._assigned or {}
         await self._lose([queue for queue in before if wanted.get(queue) != before[queue]], commit=True)
         self._assigned = wanted
+        self._paused &= wanted.keys()
         await self._gain([queue for queue in wanted if queue not in self._streams], shared=False)
 
     async def start(self) -> None:
-        """Join the group, if there are subscriptions. Raises `Unreachable` if no broker answers."""
+        """Join the group, if there are subscriptions. Raises `Unreachable` if no broker answers. You can try again."""
         self._check_open()
         async with self._starting:
             if not self._member.started and self._member.subscriptions:
-                try:
-                    await self._member.start()
-                except BaseException:
-                    await self.close(commit=False)
-                    raise
+                await self._member.start()
 
     async def poll(self, max_messages: int = POLL_MAX, wait_s: Seconds = POLL_S) -> MessageBatch:
         """The next messages, from all queues in turn. It waits for the first message, then returns all that have
@@ -243,10 +242,12 @@ class PullConsumer:
         """Leave these queues out of polls until `resume`. Their positions stay the same."""
         for queue in queues:
             self._stream(queue).pause(True)
+            self._paused.add(queue)
 
     async def resume(self, *queues: MessageQueue) -> None:
         """Let polls return messages of these queues again."""
         for queue in queues:
+            self._paused.discard(queue)
             self._stream(queue).pause(False)
         self._arrived.set()
 
@@ -285,9 +286,9 @@ class PullConsumer:
             subscription = (self._assigned or {}).get(queue) or self._member.subscription_of(queue)
             params = {**subscription.params(), "group": self._member.group}
             begin = self._beginner(queue, shared)
-            self._streams[queue] = PullStream(
-                self._member.cluster, queue, params, begin, self._arrived.set, self._member.gaps
-            )
+            stream = PullStream(self._member.cluster, queue, params, begin, self._arrived.set, self._member.gaps)
+            stream.pause(queue in self._paused)
+            self._streams[queue] = stream
 
     async def _lose(self, queues: Sequence[MessageQueue], commit: bool) -> None:
         """Stop reading these."""

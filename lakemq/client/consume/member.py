@@ -146,13 +146,18 @@ class Member:
             self.subscriptions[topic] = before
 
     async def start(self) -> None:
-        """Join the group and take its queues' share; raises as `Membership.start`."""
+        """Join the group and take its queues' share; raises as `Membership.start`. It can be tried again then."""
         self.offsets.open()
         self.started = True
-        await self.membership.start()
-        for topic in list(self.subscriptions):
-            await self.settle(topic)
-        await self.rebalancer.start()
+        try:
+            await self.membership.start()
+            for topic in list(self.subscriptions):
+                await self.settle(topic)
+            await self.rebalancer.start()
+        except BaseException:
+            self.started = False
+            await self.membership.stop()
+            raise
 
     async def settle(self, topic: str) -> None:
         """See to it that what is produced from now on is consumed: where the group has no offsets of the
@@ -184,11 +189,10 @@ class Member:
 
     async def leave(self) -> None:
         """Say that this client is gone, once its offsets are stored."""
-        if self.started:
-            try:
-                await self.membership.close()
-            finally:
-                self.offsets.close()
+        try:
+            await self.membership.close()
+        finally:
+            self.offsets.close()
 
     def may_commit(self, queue: MessageQueue) -> bool:
         """Whether nobody else can have committed offsets of the queue since this client has it."""
