@@ -171,7 +171,10 @@ class Member:
                 logger.warning("can't look up the queues of %s: %s", topic, error)
                 return
         self._beginnings.absent |= {(broker, topic) for broker in brokers - set(queues)}
-        new = await self.offsets.is_new(topic)
+        try:
+            new = await self.offsets.is_new(topic)
+        except (LakemqError, OSError):
+            new = False  # it isn't known, and loading says why
         # One queue of each broker: that has all the topic's queues there begin. Together, so that another member that
         # starts now hardly finds the group at some brokers only.
         loads = [self.offsets.load(queue, new) for queue in queues.values()]
