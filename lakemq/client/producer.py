@@ -17,6 +17,7 @@ from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.batch_send import send_whole
 from lakemq.client.produce.call import call
 from lakemq.client.produce.core import Core, receipt_of
+from lakemq.client.produce.held import check_held
 from lakemq.client.produce.options import ProducerOptions, core_options
 from lakemq.client.produce.selecting import QueueSelector, choice_of, chosen, queues_to_choose
 from lakemq.client.routes import Cluster
@@ -163,16 +164,21 @@ class Producer:
         return self._loop.run(call(self._core, topic, *parts_of(body, fields, self._encoder), timeout_s, self._tracing))
 
     def flush(self) -> None:
-        """Send all waiting messages, and return when the outcome of each is known."""
+        """Send all waiting messages, and return when the outcome of each is known. In a signal handler: see `close`."""
+        check_held(self._core.lock)
         self._loop.run(self._core.flush())
 
     def close(self, timeout_s: Seconds | None = None) -> None:
         """Send all waiting messages, and end. Messages that aren't stored after `timeout_s` (None: after all their
         retries) are given up. Raises `SendFailed` with the messages that weren't stored. Of those that failed earlier
         it has the first 1,000 (16 MiB) whose futures nobody has read, but none that was sent one way. Closing twice
-        does no harm."""
+        does no harm.
+
+        In a signal handler it raises `RuntimeError` after 5 s if the signal has interrupted a call of this producer:
+        raise `SystemExit` there instead, and close the producer where that ends the program."""
         if self._loop.forked:
             return  # what waits is the parent's
+        check_held(self._core.lock)
         failures = self._loop.run(self._core.close(None if timeout_s is None else to_seconds(timeout_s, "timeout_s")))
         if failures:
             raise SendFailed(f"{len(failures)} messages could not be sent: {failures[0][1]}", failures)

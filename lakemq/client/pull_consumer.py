@@ -68,7 +68,7 @@ class PullConsumer:
         self._loop.run(self._consumer.assign(list(queues), tags, sql))
 
     def start(self) -> None:
-        """Join the group, if there are subscriptions. Raises `Unreachable` if no broker answers."""
+        """Join the group, if there are subscriptions. Raises `Unreachable` if no broker answers. You can try again."""
         self._loop.run(self._consumer.start())
 
     def poll(self, max_messages: int = POLL_MAX, wait_s: Seconds = POLL_S) -> MessageBatch:

@@ -15,7 +15,7 @@ import pytest
 
 from lakemq.client import Message, Producer, Resolution, TransactionListener, TransactionProducer, Unreachable
 from lakemq.client.http import HttpClient
-from lakemq.client.produce.prober import Prober
+from lakemq.client.prober import Prober
 from lakemq.client.routes import Cluster
 from lakemq.model.errors import MessageTooLarge, ReadOnlyTopic, TopicNotFound
 from lakemq.testing import GatewayProcess, MemoryBroker, start_gateway

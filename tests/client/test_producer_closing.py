@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable
 
 import pytest
 
-from lakemq.client import Closed, SendFailed, aio
+from lakemq.client import Producer, aio
+from lakemq.client.errors import Closed, SendFailed
+from lakemq.client.prober import Prober
+from lakemq.client.produce import held
 from lakemq.client.produce.batch import until_ended
-from lakemq.client.produce.prober import Prober
 from lakemq.client.routes import Cluster
 from tests.client.producing import DEAD
 
@@ -62,3 +66,28 @@ def test_nobody_looks_for_a_broker_once_the_producer_is_closed() -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(fail())
+
+
+@pytest.mark.parametrize("call", [Producer.close, Producer.flush])
+def test_a_handler_that_interrupts_a_send_is_told_so_and_does_not_hang(
+    call: Callable[[Producer], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it waits for needs a lock that the interrupted code beneath it has."""
+    monkeypatch.setattr(held, "HELD_S_MAX", 0.1)
+    producer = Producer(DEAD, timeout_s=2, attempt_timeout_s=1)
+    sent, raised = producer.send_async("t", b"accepted"), list[str]()
+
+    def interrupted() -> None:
+        with producer._core.lock:  # pyright: ignore[reportPrivateUsage]  as `send_async` has it at times
+            try:
+                call(producer)
+            except RuntimeError as error:
+                raised.append(str(error))
+
+    thread = threading.Thread(target=interrupted, daemon=True)
+    thread.start()
+    thread.join(WAIT_S)
+    assert raised == [held.INTERRUPTED]
+    assert not sent.done()
+    with pytest.raises(SendFailed):
+        producer.close(0.1)

@@ -37,6 +37,8 @@ logger = logging.getLogger("lakemq.client")
 
 POLL_MAX = 500
 POLL_S = 1.0
+COMMIT_WAIT_S = 0.5
+"""How long a poll waits for the commit that it has begun."""
 _RESHARED = TopicNotFound, QueueNotFound, ConsumeDisabled
 """No errors where queues are shared out: those that are gone are taken away, and the membership hears of a pause."""
 
@@ -88,10 +90,15 @@ class PullConsumer:
         self._member.status = self._status
         self._member.membership.on_enabled = self._follow_operator
         self._disabled: set[str] = set()
+        self._paused: set[MessageQueue] = set()
+        """Also while it doesn't have them: it may have them again, as after a reset of the offsets."""
         self._assigned: dict[MessageQueue, Subscription] | None = None
         self._arrived = asyncio.Event()
         self._starting = asyncio.Lock()
         self._committed_s = float("-inf")
+        self._committing: dict[str, asyncio.Task[None]] = {}
+        """What polls have each broker store."""
+        self._storing: dict[str, asyncio.Lock] = {}
         self._turn = 0
         self._closed = False
         self._closing: asyncio.Task[None] | None = None
@@ -154,18 +161,15 @@ class PullConsumer:
         before = self._assigned or {}
         await self._lose([queue for queue in before if wanted.get(queue) != before[queue]], commit=True)
         self._assigned = wanted
+        self._paused &= wanted.keys()
         await self._gain([queue for queue in wanted if queue not in self._streams], shared=False)
 
     async def start(self) -> None:
-        """Join the group, if there are subscriptions. Raises `Unreachable` if no broker answers."""
+        """Join the group, if there are subscriptions. Raises `Unreachable` if no broker answers. You can try again."""
         self._check_open()
         async with self._starting:
             if not self._member.started and self._member.subscriptions:
-                try:
-                    await self._member.start()
-                except BaseException:
-                    await self.close(commit=False)
-                    raise
+                await self._member.start()
 
     async def poll(self, max_messages: int = POLL_MAX, wait_s: Seconds = POLL_S) -> MessageBatch:
         """The next messages, from all queues in turn. It waits for the first message, then returns all that have
@@ -180,7 +184,7 @@ class PullConsumer:
             stream.count_max = min(max_messages, MESSAGES_PER_PULL_MAX)
         if self._auto_commit and clock() - self._committed_s >= COMMIT_S:
             self._committed_s = clock()
-            await self._try_commit(list(self._streams.values()))
+            await self._commit_soon()
         while True:
             self._arrived.clear()
             self._raise_error()
@@ -238,10 +242,12 @@ class PullConsumer:
         """Leave these queues out of polls until `resume`. Their positions stay the same."""
         for queue in queues:
             self._stream(queue).pause(True)
+            self._paused.add(queue)
 
     async def resume(self, *queues: MessageQueue) -> None:
         """Let polls return messages of these queues again."""
         for queue in queues:
+            self._paused.discard(queue)
             self._stream(queue).pause(False)
         self._arrived.set()
 
@@ -267,6 +273,7 @@ class PullConsumer:
                 for stream in streams:
                     stream.processed = stream.position
             await self._try_commit(streams)
+        await _cancel(self._committing.values())
         with contextlib.suppress(TimeoutError):
             await self._member.leave()
         await self._member.cluster.close()
@@ -279,16 +286,19 @@ class PullConsumer:
             subscription = (self._assigned or {}).get(queue) or self._member.subscription_of(queue)
             params = {**subscription.params(), "group": self._member.group}
             begin = self._beginner(queue, shared)
-            self._streams[queue] = PullStream(
-                self._member.cluster, queue, params, begin, self._arrived.set, self._member.gaps
-            )
+            stream = PullStream(self._member.cluster, queue, params, begin, self._arrived.set, self._member.gaps)
+            stream.pause(queue in self._paused)
+            self._streams[queue] = stream
 
     async def _lose(self, queues: Sequence[MessageQueue], commit: bool) -> None:
         """Stop reading these."""
         streams = [self._streams.pop(queue) for queue in queues]
         await asyncio.gather(*(stream.close() for stream in streams))
         if commit and self._auto_commit:
-            await self._try_commit(streams)
+            # Now or never: later the offsets are the next owner's.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(COMMIT_S):
+                    await self._try_commit(streams)
 
     def _beginner(self, queue: MessageQueue, shared: bool):
         async def begin() -> int:
@@ -343,26 +353,60 @@ class PullConsumer:
         # Brokers of different versions answer with different columns: those that one lacks are null.
         return MessageBatch(pa.concat_tables(parts, promote_options="default"), self._decoder) if parts else None
 
-    async def _try_commit(self, streams: Sequence[PullStream]) -> None:
+    async def _commit_soon(self) -> None:
+        """Commit what polls have returned. A broker that takes its time isn't waited for, nor asked again meanwhile."""
+        begun: list[asyncio.Task[None]] = []
+        for broker, streams in _by_broker(self._streams.values()).items():
+            if broker not in self._committing:
+                committing = self._committing[broker] = asyncio.create_task(self._try_commit(streams))
+                committing.add_done_callback(lambda _, broker=broker: self._committing.pop(broker))
+                begun.append(committing)
+        if begun:
+            await asyncio.wait(begun, timeout=COMMIT_WAIT_S)
+
+    async def _try_commit(self, streams: Iterable[PullStream]) -> None:
         try:
             await self._commit(streams)
         except LakemqError as error:
             logger.warning("could not commit offsets: %s", error)
 
-    async def _commit(self, streams: Sequence[PullStream]) -> None:
-        offsets = {
-            each: each.processed
-            for each in streams
-            if each.processed not in (None, each.committed) and self._member.may_commit(each.queue)
-        }
-        if offsets:
-            await self._member.offsets.store({each.queue: offset for each, offset in offsets.items()})
-        for each, offset in offsets.items():
-            each.committed = offset
+    async def _commit(self, streams: Iterable[PullStream]) -> None:
+        """At all brokers together; raises the first error once each has answered."""
+        stores = [self._store(broker, part) for broker, part in _by_broker(streams).items()]
+        for answer in await asyncio.gather(*stores, return_exceptions=True):
+            if isinstance(answer, BaseException):
+                raise answer
+
+    async def _store(self, broker: str, streams: Sequence[PullStream]) -> None:
+        """At one broker, one commit after the other: a later one is never overtaken."""
+        async with self._storing.setdefault(broker, asyncio.Lock()):
+            offsets = {
+                each: each.processed
+                for each in streams
+                if each.processed not in (None, each.committed) and self._member.may_commit(each.queue)
+            }
+            if offsets:
+                await self._member.offsets.store({each.queue: offset for each, offset in offsets.items()})
+            for each, offset in offsets.items():
+                each.committed = offset
 
     def _check_open(self) -> None:
         if self._closed:
             raise Closed(f"the consumer {self.client_id} is closed")
+
+
+def _by_broker(streams: Iterable[PullStream]) -> dict[str, list[PullStream]]:
+    found: dict[str, list[PullStream]] = {}
+    for stream in streams:
+        found.setdefault(stream.queue.broker, []).append(stream)
+    return found
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
+    cancelled = list(tasks)
+    for task in cancelled:
+        task.cancel()
+    await asyncio.gather(*cancelled, return_exceptions=True)
 
 
 def _empty() -> MessageBatch:

@@ -230,8 +230,11 @@ def _told(result: ConsumeResult | None, fail: Fail) -> ConsumeResult | None:
     return result
 
 
-def _is_cancelled() -> bool:
-    """Whether it is the worker that is cancelled, and not something that the listener waited for."""
+def _ends_worker(error: BaseException) -> bool:
+    """Whether it is about the loop, or the worker, which is cancelled, and not something that the listener waited for:
+    so it isn't about the message."""
+    if not isinstance(error, asyncio.CancelledError):
+        return isinstance(error, ENDS_LOOP)
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -279,13 +282,9 @@ async def run_async_listener(listener: AsyncListener, work: Work[MessageView], t
                     result = _told(await listener(message), fail)
             if result is not None and result is not ConsumeResult.SUCCESS:
                 failed.append(_by_result(number, result, message, terms))
-        except asyncio.CancelledError as error:
-            if _is_cancelled():
+        except BaseException as error:
+            if _ends_worker(error):
                 raise
-            failed.append(_by_error(number, error, message, terms))
-        except ENDS_LOOP:
-            raise
-        except BaseException as error:  # noqa: BLE001
             failed.append(_by_error(number, error, message, terms))
         number += 1
         if not failed:
@@ -304,7 +303,7 @@ def run_batch_listener(listener: BatchListener, work: Work[MessageView], terms: 
         with terms.span(messages) if terms.span else _NO_SPAN as fail:
             return _of_batch(work, _told(listener(messages), fail), terms, begin_s)
     except BaseException as error:  # noqa: BLE001
-        return _all_failed(work, _by_error(work.done, error, work.messages[work.done], terms), begin_s)
+        return _batch_raised(work, error, terms, begin_s)
 
 
 async def run_async_batch_listener(listener: AsyncBatchListener, work: Work[MessageView], terms: Terms) -> Outcome:
@@ -315,14 +314,10 @@ async def run_async_batch_listener(listener: AsyncBatchListener, work: Work[Mess
     try:
         with terms.span(messages) if terms.span else _NO_SPAN as fail:
             return _of_batch(work, _told(await listener(messages), fail), terms, begin_s)
-    except asyncio.CancelledError as error:
-        if _is_cancelled():
+    except BaseException as error:
+        if _ends_worker(error):
             raise
-        return _all_failed(work, _by_error(work.done, error, work.messages[work.done], terms), begin_s)
-    except ENDS_LOOP:
-        raise
-    except BaseException as error:  # noqa: BLE001
-        return _all_failed(work, _by_error(work.done, error, work.messages[work.done], terms), begin_s)
+        return _batch_raised(work, error, terms, begin_s)
 
 
 def _of_batch(work: Work[MessageView], result: ConsumeResult | None, terms: Terms, begin_s: float) -> Outcome:
@@ -330,6 +325,10 @@ def _of_batch(work: Work[MessageView], result: ConsumeResult | None, terms: Term
         return _all_failed(work, _by_result(work.done, result, work.messages[work.done], terms), begin_s)
     work.done = len(work.messages)
     return Outcome(work.done, [], time.perf_counter() - begin_s)
+
+
+def _batch_raised(work: Work[MessageView], error: BaseException, terms: Terms, begin_s: float) -> Outcome:
+    return _all_failed(work, _by_error(work.done, error, work.messages[work.done], terms), begin_s)
 
 
 def _all_failed(work: Work[MessageView], first: Failed, begin_s: float) -> Outcome:

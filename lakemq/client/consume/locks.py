@@ -22,6 +22,8 @@ MARGIN = 0.9
 TRY_S = 0.1
 TRY_S_MAX = 1.0
 """How long to wait before trying again for a lock that another has."""
+HANGS_S = 0.5
+"""A broker that hasn't answered for so long is left to itself: the others' locks are taken and renewed meanwhile."""
 
 
 class Locks:
@@ -35,6 +37,8 @@ class Locks:
         self._lock_s = LOCK_S
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._taking: dict[str, asyncio.Task[None]] = {}
+        """What each broker is being asked for."""
 
     def valid(self, queue: MessageQueue) -> bool:
         """Whether nobody else can have the queue's lock now. May be called in any thread."""
@@ -57,17 +61,21 @@ class Locks:
         for queue in queues:
             self._until_s.pop(queue, None)
             by_broker.setdefault(queue.broker, []).append(queue)
-        for broker, part in by_broker.items():
-            try:
-                await self._api.unlock(broker, part)
-            except LakemqError as error:
-                logger.warning("locks can't be released, and will expire: %s", error)
+        await asyncio.gather(*(self._give_back(broker, part) for broker, part in by_broker.items()))
+
+    async def _give_back(self, broker: str, queues: list[MessageQueue]) -> None:
+        try:
+            await self._api.unlock(broker, queues)
+        except LakemqError as error:
+            logger.warning("locks can't be released, and will expire: %s", error)
 
     async def close(self) -> None:
         """Stop renewing."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            tasks = [self._task, *self._taking.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _keep(self) -> None:
         wait_s = TRY_S
@@ -79,7 +87,11 @@ class Locks:
             by_broker: dict[str, list[MessageQueue]] = {}
             for queue in (*self._wanted, *due):
                 by_broker.setdefault(queue.broker, []).append(queue)
-            await asyncio.gather(*(self._take(broker, queues) for broker, queues in by_broker.items()))
+            for broker in by_broker.keys() - self._taking.keys():
+                self._taking[broker] = asyncio.create_task(self._take(broker, by_broker[broker]))
+            if self._taking:
+                await asyncio.wait(self._taking.values(), timeout=HANGS_S)
+            self._taking = {broker: task for broker, task in self._taking.items() if not task.done()}
             wait_s = min(wait_s * 2, TRY_S_MAX) if self._wanted else TRY_S
             next_due_s = max(min((left - due_s for left in ages.values() if left > due_s), default=due_s), TRY_S)
             with contextlib.suppress(TimeoutError):

@@ -146,13 +146,18 @@ class Member:
             self.subscriptions[topic] = before
 
     async def start(self) -> None:
-        """Join the group and take its queues' share; raises as `Membership.start`."""
+        """Join the group and take its queues' share; raises as `Membership.start`. It can be tried again then."""
         self.offsets.open()
         self.started = True
-        await self.membership.start()
-        for topic in list(self.subscriptions):
-            await self.settle(topic)
-        await self.rebalancer.start()
+        try:
+            await self.membership.start()
+            for topic in list(self.subscriptions):
+                await self.settle(topic)
+            await self.rebalancer.start()
+        except BaseException:
+            self.started = False
+            await self.membership.stop()
+            raise
 
     async def settle(self, topic: str) -> None:
         """See to it that what is produced from now on is consumed: where the group has no offsets of the
@@ -166,7 +171,10 @@ class Member:
                 logger.warning("can't look up the queues of %s: %s", topic, error)
                 return
         self._beginnings.absent |= {(broker, topic) for broker in brokers - set(queues)}
-        new = await self.offsets.is_new(topic)
+        try:
+            new = await self.offsets.is_new(topic)
+        except (LakemqError, OSError):
+            new = False  # it isn't known, and loading says why
         # One queue of each broker: that has all the topic's queues there begin. Together, so that another member that
         # starts now hardly finds the group at some brokers only.
         loads = [self.offsets.load(queue, new) for queue in queues.values()]
@@ -184,11 +192,10 @@ class Member:
 
     async def leave(self) -> None:
         """Say that this client is gone, once its offsets are stored."""
-        if self.started:
-            try:
-                await self.membership.close()
-            finally:
-                self.offsets.close()
+        try:
+            await self.membership.close()
+        finally:
+            self.offsets.close()
 
     def may_commit(self, queue: MessageQueue) -> bool:
         """Whether nobody else can have committed offsets of the queue since this client has it."""

@@ -137,6 +137,8 @@ class Membership:
         ]
         for task in tasks:
             task.cancel()
+        self._beats, self._meeting, self._telling = None, None, None
+        self._watches.clear()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def close(self) -> None:

@@ -99,13 +99,15 @@ class PullStream:
         return part
 
     async def seek(self, offset: int) -> None:
-        """Go on there."""
-        await self.close()
+        """Go on there; also if the caller is cancelled, who would be left with a queue that nobody reads."""
+        before = self._task
+        before.cancel()  # it does nothing more than end
         self.position = self.processed = offset
         self._found = None
         self._known.set()
         self._want()
         self._task = asyncio.create_task(self._run())
+        await asyncio.gather(before, return_exceptions=True)
 
     async def close(self) -> None:
         """Stop pulling."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from lakemq.client.errors import Unreachable
-from lakemq.client.produce.prober import Prober
+from lakemq.client.prober import Prober
 from lakemq.client.produce.topic_maker import TopicMaker
 from lakemq.client.routes import Cluster
 from lakemq.client.transport import Answer, Params, Piece
