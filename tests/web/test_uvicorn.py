@@ -16,6 +16,7 @@ from lakemq.web import of_uvicorn
 from lakemq.web.cycle import Cycle
 from lakemq.web.protocol import Connection
 from lakemq.web.scope import make_scope
+from lakemq.web.watched_connection import WatchedConnection
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,8 +40,9 @@ def test_the_version_is_one() -> None:
 
 def test_all_that_is_used_of_its_protocol_is_named() -> None:
     theirs = set(dir(HttpToolsProtocol)) | attributes(HttpToolsProtocol, "self")
-    used = attributes(Connection, "self") | attributes(Connection, "super") | set(vars(Connection))
-    used |= attributes(make_scope, "connection")
+    used = attributes(make_scope, "connection")
+    for each in (WatchedConnection, Connection):
+        used |= attributes(each, "self") | attributes(each, "super") | set(vars(each))
     found = {name for name in used & theirs if not name.startswith("__")}
     assert sorted(found) == sorted(of_uvicorn.PROTOCOL)
 
