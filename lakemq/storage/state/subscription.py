@@ -174,9 +174,12 @@ class Subscription:
         self.forget_retries_between(0, offset)
 
     def forget_retries_between(self, begin: int, end: int) -> None:
-        """Wait for no retry copy at offsets `begin` ≤ o < `end` of the retry topic."""
-        for waited in [each for each in self.waiting if begin <= each < end]:
-            self.wait_no_more(waited)
+        """Wait for no retry copy at offsets `begin` ≤ o < `end` of the retry topic. It takes as long as there are
+        such offsets: a receive asks for thousands of ranges of one offset, while tens of thousands wait."""
+        candidates = range(begin, end) if end - begin < len(self.waiting) else list(self.waiting)
+        for waited in candidates:
+            if begin <= waited < end:
+                self.wait_no_more(waited)
 
     def copy(self) -> Subscription:
         """The place as it is now, to be dumped."""
