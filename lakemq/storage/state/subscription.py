@@ -207,8 +207,11 @@ class Subscription:
         for is_retry, queue_id, low, resets, ahead in dumped["cursors"]:
             cursor = restored.cursor(retry_topic(restored.group) if is_retry else restored.topic, queue_id)
             cursor.low, cursor.resets, cursor.ahead = low, resets, unpack(ahead)
+        retries = restored.cursors.get((retry_topic(restored.group), 0))
         for offset, order, position in dumped["waiting"]:
-            restored.wait_for(offset, order, position)
+            # One of before left what had expired to wait for good, after a crash.
+            if retries is None or offset >= retries.low:
+                restored.wait_for(offset, order, position)
         return restored
 
 
