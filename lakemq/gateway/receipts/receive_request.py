@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from lakemq.gateway.filter.selector import Selector
@@ -34,7 +35,7 @@ class ReceiveRequest(NamedTuple):
     ordered: bool
     selector: Selector
     filter: str
-    """The selector's texts: the same for the same selector."""
+    """`filter_key` of the selector's texts: the same for the same selector."""
     client: Client = None
     """In whose turn what takes long is done."""
     passed: Passed | None = None
@@ -59,6 +60,12 @@ class Chosen(NamedTuple):
     def count_rows(self) -> int:
         """How many messages these are."""
         return sum([part.count for part in self.parts])
+
+
+def filter_key(tags: str | None, sql: str | None) -> str:
+    """What tells a selector from all others. It is kept for each that a client thinks of, so it is short, however
+    long the texts are."""
+    return "" if tags is None and sql is None else blake2b(repr((tags, sql)).encode(), digest_size=16).hexdigest()
 
 
 def values(part: Slice, column: str) -> list[Any]:

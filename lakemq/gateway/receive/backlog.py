@@ -16,6 +16,12 @@ LEFT_BEHIND_MAX = 65_536
 """So many messages of a queue wait at most for others of their order: what comes after waits too."""
 ENTRIES_MAX = 1_000_000
 """So many in all queues together; then the queues that were not looked at for longest are forgotten."""
+BACKLOGS_MAX = 10_000
+"""So many queues at most, each once for every filter."""
+GROUP_BACKLOGS_MAX = 1_000
+"""So many of a group, when there are as many as there may be: one that goes on to other filters forgets its own."""
+GROWN_MAX = 10_000
+"""So many messages are left behind at most before they are counted, which takes a look at every backlog."""
 Key = tuple[str, str, str, str, int]
 """Group, topic, filter, and the queue."""
 
@@ -65,22 +71,34 @@ class Backlogs:
 
     def __init__(self) -> None:
         self._backlogs: OrderedDict[Key, Backlog] = OrderedDict()
+        self._grown = 0
 
     def of(self, key: Key, begin: int, resets: int) -> Backlog:
         """The queue's; anew when the group went another way than by this backlog."""
         found = self._backlogs.get(key)
         if found is None or found.resets != resets or found.low < begin:
             found = self._backlogs[key] = Backlog(begin, resets)
+            self._make_room(key[0])
         self._backlogs.move_to_end(key)
         return found
+
+    def _make_room(self, group: str) -> None:
+        """There is one of the group more: keep how many there are within its bound."""
+        if len(self._backlogs) > BACKLOGS_MAX:
+            own = [key for key in self._backlogs if key[0] == group]
+            del self._backlogs[own[0] if len(own) > GROUP_BACKLOGS_MAX else next(iter(self._backlogs))]
 
     def forget(self, receive: tuple[str, str, str]) -> None:
         """What was taken from there, for a group, topic and filter, was not handed out."""
         for key in [key for key in self._backlogs if key[:3] == receive]:
             del self._backlogs[key]
 
-    def tidy(self) -> None:
-        """Keep what is held within its bound."""
+    def tidy(self, grown: int) -> None:
+        """Keep what is held within its bound. `grown`: so many messages were left behind since the last time."""
+        self._grown += grown + 1
+        if self._grown <= GROWN_MAX:
+            return
+        self._grown = 0
         held = sum([backlog.count + 1 for backlog in self._backlogs.values()])
         while held > ENTRIES_MAX and len(self._backlogs) > 1:
             held -= self._backlogs.popitem(last=False)[1].count + 1

@@ -27,7 +27,7 @@ from lakemq.storage.log.topic_changes import TopicChanges
 from lakemq.storage.read.reader import Slice
 from lakemq.storage.read.store import Store
 from lakemq.storage.state.receipts import BODY_BYTES
-from lakemq.storage.state.subscription import Order
+from lakemq.storage.state.subscription import Order, Subscription
 from lakemq.storage.state.topics import TOPICS_TOPIC, Queue, Topic
 
 Parts = list[Slice]
@@ -227,6 +227,8 @@ class Receiver:
             if budget.is_spent:
                 break
             begin = await self._begin(wanted, queue)
+            if subscription is not None and queue.topic == wanted.retry_topic:
+                _forget_retries(subscription, queue, begin)
             if begin >= queue.end_offset:
                 continue
             some, all_of_it = await self._selection.choose(wanted, queue, begin, subscription, taken, budget)
@@ -271,6 +273,14 @@ class Receiver:
         placed = (await asyncio.shield(storing)).placed
         self._on_out(chosen, placed[0].position)
         return Given(chosen, placed[0].position, until_ms)
+
+
+def _forget_retries(subscription: Subscription, queue: Queue, begin: int) -> None:
+    """Nothing waits for the retries that the group will never come to: they have left the log, or it is past them."""
+    cursor = subscription.cursors.get(queue.key)
+    place = 0 if cursor is None else cursor.low
+    if begin > place:
+        subscription.forget_retries_between(place, begin)
 
 
 def _wakeups_key(wanted: ReceiveRequest) -> tuple[str, str, str, bool]:

@@ -169,7 +169,7 @@ class Selection:
     async def _take_in_order(self, view: _View, budget: Budget) -> tuple[Chosen, bool]:
         """Of each order the first message, when nothing of it is out."""
         queue, backlog = view.queue, self._backlogs.of(view.key, view.begin, view.resets)
-        view.gaps = backlog.gaps
+        view.gaps, count_before = backlog.gaps, backlog.count
         parts: list[Slice] = []
         for order in backlog.orders():
             if budget.is_spent:
@@ -197,7 +197,7 @@ class Selection:
                 backlog.place = reached
         backlog.gaps = [] if parts else view.gaps[-GAPS_MAX:]
         view.looked_to = backlog.place
-        self._backlogs.tidy()
+        self._backlogs.tidy(max(backlog.count - count_before, 0))
         is_all = backlog.place >= queue.end_offset or backlog.is_full or bool(parts)
         return Chosen(queue, parts, backlog.low, view.resets, view.gaps), is_all
 

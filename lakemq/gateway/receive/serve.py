@@ -12,7 +12,7 @@ from lakemq.gateway.filter.scan import LIGHT_BYTES, LIGHT_ROWS, rows_and_bytes
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.groups.clients import Asker, Clients
 from lakemq.gateway.receipts.acknowledger import Acknowledger
-from lakemq.gateway.receipts.receive_request import Passed, ReceiveRequest
+from lakemq.gateway.receipts.receive_request import Passed, ReceiveRequest, filter_key
 from lakemq.gateway.receive.bodies import AcksBody, Body, InvisibilityBody, ReceiveBody, parse
 from lakemq.gateway.receive.receiver import Given, Receiver
 from lakemq.gateway.work.run import Run, at_once
@@ -118,7 +118,7 @@ class Server:
             self._retries_max if most is None else most,
             body.ordered,
             await Selector.soon(body.tags, body.sql or None),
-            repr((body.tags, body.sql)),
+            filter_key(body.tags, body.sql),
             client,
             passed,
         )

@@ -178,6 +178,7 @@ class Receipts:
         dues: dict[int, list[int]] = {}
         place: tuple[object, ...] = ()
         subscription, cursor = _NOWHERE
+        retried: dict[Cursor, tuple[Subscription, int]] = {}
         receipt = first_position
         for numbers, (group, topic, source, key) in zip(unpack_bodies(bodies), names, strict=True):
             offset, low, most, message, times, until_ms, queue_id, cause, resets = numbers
@@ -192,10 +193,15 @@ class Receipts:
                 order = queue_id if key is None else key
             else:
                 order = subscription.order_of_retry(offset, key)
+                retried.setdefault(cursor, (subscription, cursor.low))
             cursor.take(offset, low if resets == cursor.resets else cursor.low)
             self._put(receipt, Out(subscription, cursor, order, offset, message, times, most, until_ms))
             dues.setdefault(until_ms, []).append(receipt)
             receipt += 1
+        # What was passed over waits no more: it had expired, or was gone. Only now, as each receipt of a receive says
+        # where that one goes on, and those after it take their orders from what waits.
+        for place_of_retries, (of, begin) in retried.items():
+            of.forget_retries_between(begin, place_of_retries.low)
         self.issued.add_range(first_position, receipt)
         for due, receipts in dues.items():
             self.dues.add(due, receipts)

@@ -174,9 +174,12 @@ class Subscription:
         self.forget_retries_between(0, offset)
 
     def forget_retries_between(self, begin: int, end: int) -> None:
-        """Wait for no retry copy at offsets `begin` ≤ o < `end` of the retry topic."""
-        for waited in [each for each in self.waiting if begin <= each < end]:
-            self.wait_no_more(waited)
+        """Wait for no retry copy at offsets `begin` ≤ o < `end` of the retry topic. It takes as long as there are
+        such offsets: a receive asks for thousands of ranges of one offset, while tens of thousands wait."""
+        candidates = range(begin, end) if end - begin < len(self.waiting) else list(self.waiting)
+        for waited in candidates:
+            if begin <= waited < end:
+                self.wait_no_more(waited)
 
     def copy(self) -> Subscription:
         """The place as it is now, to be dumped."""
@@ -204,8 +207,11 @@ class Subscription:
         for is_retry, queue_id, low, resets, ahead in dumped["cursors"]:
             cursor = restored.cursor(retry_topic(restored.group) if is_retry else restored.topic, queue_id)
             cursor.low, cursor.resets, cursor.ahead = low, resets, unpack(ahead)
+        retries = restored.cursors.get((retry_topic(restored.group), 0))
         for offset, order, position in dumped["waiting"]:
-            restored.wait_for(offset, order, position)
+            # One of before left what had expired to wait for good, after a crash.
+            if retries is None or offset >= retries.low:
+                restored.wait_for(offset, order, position)
         return restored
 
 

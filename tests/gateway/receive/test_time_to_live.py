@@ -246,6 +246,20 @@ def test_a_retry_that_expires_lets_its_order_go_on(timed: Timed, topic: str, gro
     assert bodies(receive(http, group, topic, ordered=True, wait_ms=20_000)) == ["1"]
 
 
+def test_a_retry_that_the_group_is_past_lets_its_order_go_on(timed: Timed, topic: str, group: str) -> None:
+    """So it is when the retry has left the log before the group's first receive of a retry, too."""
+    http = timed.http
+    put_topic(http, topic)
+    produce_json(http, topic, {"body": "0", "ordering_key": "k"}, {"body": "1", "ordering_key": "k"})
+    (first,) = receive(http, group, topic, ordered=True)
+    by_receipt(http, group, first, delay_level=1)
+    timed.pass_ms(2_000)
+    wait_until(lambda: len(pull_all(http, f"%25RETRY%25{group}")) == 1)
+    past = {"offsets": [{"topic": f"%RETRY%{group}", "queue_id": 0, "offset": 1}]}
+    assert http.put(f"/v1/groups/{group}/offsets", json=past).status_code == 200
+    assert bodies(receive(http, group, topic, ordered=True)) == ["1"]
+
+
 def test_an_expired_message_is_found_by_its_id_and_its_key(timed: Timed, topic: str) -> None:
     http = timed.http
     (sent,) = produce_json(http, topic, {"body": "x", "keys": ["k"], **TTL})

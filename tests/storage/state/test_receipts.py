@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import pytest
 
 from lakemq.storage.state.receipts import NO_CAUSE, Handed, Named, Receipts
-from lakemq.storage.state.subscription import Subscription
+from lakemq.storage.state.subscription import Order, Subscription
 
 UNTIL_MS = 5_000
 
@@ -84,3 +84,59 @@ def test_what_is_restored_is_found_by_group_and_by_topic_too() -> None:
         each.forget_topic("t")
         assert each.topics_of("h") == {"u"}
         assert not each.delayed
+
+
+RETRIES = "%RETRY%g"
+
+
+def hand_out_retries(receipts: Receipts, position: int, low: int, *offsets: int) -> None:
+    """Hand these retries of topic `t` out to the group, which goes on at `low` then."""
+    bodies = [
+        array("q", Handed(offset, low, 16, 2_000 + offset, 1, UNTIL_MS, 0, NO_CAUSE, 0)).tobytes() for offset in offsets
+    ]
+    receipts.hand_out(position, bodies, [("g", "t", RETRIES, None)] * len(offsets))
+
+
+def waiting(*orders: Order) -> tuple[Receipts, Subscription]:
+    """A group that has a retry of each order waiting, and how far it is in topic `t`."""
+    receipts = Receipts()
+    hand_out(receipts, 0, ("g", "t"))
+    receipts.acknowledge([0])
+    subscription = receipts.find("g", "t")
+    assert subscription is not None
+    for offset, order in enumerate(orders):
+        subscription.wait_for(offset, order, 100 + offset)
+    return receipts, subscription
+
+
+def test_a_retry_that_was_passed_over_holds_up_its_order_no_more() -> None:
+    """It had expired. Only the gateway that saw it knew that, so its key was stuck for good after a crash."""
+    receipts, subscription = waiting("K", "L", "M")
+    hand_out_retries(receipts, 1_000, 2, 1)
+    assert subscription.keys_waiting == {"M": 1}
+    assert list(subscription.waiting) == [2]
+
+
+def test_retries_that_are_handed_out_together_keep_their_orders() -> None:
+    receipts, subscription = waiting(0, "K", 1, 2, "N")
+    hand_out_retries(receipts, 1_000, 4, 0, 2, 3)
+    assert subscription.keys_out == {0: 1, 1: 1, 2: 1}
+    assert subscription.keys_waiting == {"N": 1}
+
+
+def test_what_was_passed_over_and_left_behind_still_waits() -> None:
+    receipts, subscription = waiting("K", "L", "M")
+    hand_out_retries(receipts, 1_000, 0, 2)
+    assert subscription.keys_waiting == {"K": 1, "L": 1}
+
+
+def test_a_state_of_before_with_retries_that_wait_for_good_is_restored_without_them() -> None:
+    receipts, subscription = waiting("K", "L", "M")
+    hand_out_retries(receipts, 1_000, 2, 1)
+    dumped = receipts.dump()
+    dumped["subscriptions"][0]["waiting"].append([0, "K", 100])
+    restored = Receipts()
+    restored.restore(dumped)
+    found = restored.find("g", "t")
+    assert found is not None
+    assert found.keys_waiting == subscription.keys_waiting == {"M": 1}
