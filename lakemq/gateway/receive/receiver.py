@@ -205,8 +205,7 @@ class Receiver:
 
     def _place(self, wanted: ReceiveRequest, queue: Queue) -> int | None:
         """Where the group goes on in the queue; None: at its first message."""
-        subscription = self._log.routing.receipts.find(wanted.group, wanted.topic)
-        cursor = None if subscription is None else subscription.cursors.get(queue.key)
+        cursor = self._log.routing.receipts.cursor(wanted.group, wanted.topic, queue.key)
         if cursor is not None:
             return max(cursor.low, queue.floor)
         found = self._log.state.groups.find(wanted.group)
