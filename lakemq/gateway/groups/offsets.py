@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from lakemq.gateway.cold import ColdReader
+from lakemq.gateway.groups.moves import Moves
 from lakemq.gateway.groups.records import Records
 from lakemq.model.errors import FlowControl, OffsetBeyondEnd
 from lakemq.model.names import check_readable
@@ -27,11 +28,12 @@ class QueueOffset(NamedTuple):
 class Offsets:
     """The committed offsets of one broker's groups."""
 
-    def __init__(self, records: Records, limits: Limits, log: CommitLog, cold: ColdReader) -> None:
+    def __init__(self, records: Records, limits: Limits, log: CommitLog, cold: ColdReader, moves: Moves) -> None:
         self._records = records
         self._limits = limits
         self._log = log
         self._cold = cold
+        self._moves = moves
 
     def of(self, name: str, topic: str | None) -> Iterator[QueueOffset]:
         """The group's offsets, of one topic or of all, sorted; none of a group that has none."""
@@ -79,7 +81,8 @@ class Offsets:
         places = [await self._place(queue, to, timestamp_ms) for queue in queues]
         offsets = [QueueOffset(topic, queue.queue_id, place) for queue, place in zip(queues, places, strict=True)]
         self._check_room(name, [each[:2] for each in offsets])
-        await self._records.append([(name, "reset", {"offsets": _by_topic(offsets)})])
+        async with self._moves.moving(name):
+            await self._records.append([(name, "reset", {"offsets": _by_topic(offsets)})])
         return offsets
 
     async def _place(self, queue: Queue, to: To, timestamp_ms: int) -> int:

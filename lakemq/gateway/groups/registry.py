@@ -13,6 +13,7 @@ from lakemq.gateway.groups.group_numbers import GroupNumbers, Numbers
 from lakemq.gateway.groups.lag import Lags, QueueLag, total
 from lakemq.gateway.groups.locks import Locks
 from lakemq.gateway.groups.members import Members
+from lakemq.gateway.groups.moves import Moves
 from lakemq.gateway.groups.offsets import Offsets
 from lakemq.gateway.groups.records import EnsureTopic, Records
 from lakemq.gateway.http.in_slices import all_of, in_order
@@ -50,7 +51,8 @@ class Groups:
         self._gaps = gaps
         self._numbers = GroupNumbers(log, reader, self._lags)
         self.members = Members(self._records, limits, wait)
-        self.offsets = Offsets(self._records, limits, log, cold)
+        self.moves = Moves()
+        self.offsets = Offsets(self._records, limits, log, cold, self.moves)
         self.locks = Locks(self._records, limits)
 
     def start(self) -> None:
@@ -178,7 +180,8 @@ class Groups:
         if group.members or self.members.is_joined(name):
             raise GroupInUse(f"group {name!r} has members, {min(group.members, default='one that comes')!r} for one")
         topics = [each for each in (retry_topic(name), dead_letter_topic(name)) if self._log.topics.find(each)]
-        await self._records.delete(name, topics)
+        async with self.moves.moving(name):
+            await self._records.delete(name, topics)
         self._gaps.forget(name)
 
     async def enable(self, name: str, consume_enabled: bool) -> Group:

@@ -148,9 +148,10 @@ def make_producer(broker: Broker) -> Producer:
 
 def make_receiver(broker: Broker) -> Receiver:
     """Who hands messages out."""
-    store, limits = broker.store, broker.settings.receive
-    places = Places(limits, broker.groups, store.log, broker.clock)
-    return Receiver(store, broker.topics, broker.cold, broker.gaps, places, limits, broker.work, broker.router.hand_out)
+    store, limits, groups = broker.store, broker.settings.receive, broker.groups
+    places = Places(limits, groups, store.log, broker.clock)
+    cold, gaps, work, hand_out = broker.cold, broker.gaps, broker.work, broker.router.hand_out
+    return Receiver(store, broker.topics, cold, gaps, places, groups.moves, limits, work, hand_out)
 
 
 def _check_all_served(by_fastapi: list[BaseRoute], handlers: Mapping[Route, Handler]) -> None:

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.gaps import Gaps
+from lakemq.gateway.groups.moves import Moves
 from lakemq.gateway.receipts.receive_request import Chosen, ReceiveRequest
 from lakemq.gateway.receipts.records import receipts
 from lakemq.gateway.receive.places import Places
@@ -54,6 +55,7 @@ class Receiver:
         cold: ColdReader,
         gaps: Gaps,
         places: Places,
+        moves: Moves,
         limits: Receive,
         work: Work,
         on_out: Callable[[Sequence[Chosen], int], None],
@@ -68,6 +70,7 @@ class Receiver:
         self._on_out = on_out
         self._selection = Selection(store, cold, gaps, work)
         self._places = places
+        self._moves = moves
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._wakeups: dict[tuple[str, str, str, bool], Wakeups] = {}
         self._storing = 0
@@ -169,11 +172,11 @@ class Receiver:
             lock = self._locks[key] = asyncio.Lock()
         await lock.acquire()
         try:
-            chosen, is_all = await self._choose(wanted)
+            chosen, is_all = await self._choose_there(wanted)
             if chosen:
                 admit([part for some in chosen for part in some.parts])
         except PositionGone:
-            self._let_go(wanted, lock)  # retention was faster
+            self._let_go(wanted, lock)  # retention was faster, or who moves the group
             return None, False
         except BaseException:
             self._let_go(wanted, lock)
@@ -202,8 +205,7 @@ class Receiver:
 
     def _place(self, wanted: ReceiveRequest, queue: Queue) -> int | None:
         """Where the group goes on in the queue; None: at its first message."""
-        subscription = self._log.routing.receipts.find(wanted.group, wanted.topic)
-        cursor = None if subscription is None else subscription.cursors.get(queue.key)
+        cursor = self._log.routing.receipts.cursor(wanted.group, wanted.topic, queue.key)
         if cursor is not None:
             return max(cursor.low, queue.floor)
         found = self._log.state.groups.find(wanted.group)
@@ -214,6 +216,15 @@ class Receiver:
         """The queue's first offset that may be new to the group, in the log or the lake."""
         place = self._place(wanted, queue)
         return await self._cold.min_offset(queue) if place is None else place
+
+    async def _choose_there(self, wanted: ReceiveRequest) -> tuple[list[Chosen], bool]:
+        """`_choose`, by places that are the group's still. Raises `PositionGone`."""
+        await self._moves.settled(wanted.group)
+        with self._moves.looking(wanted.group) as look:
+            chosen, is_all = await self._choose(wanted)
+        if chosen and look.moved:
+            raise PositionGone("the group was set to another place while it was looked through")
+        return chosen, is_all
 
     async def _choose(self, wanted: ReceiveRequest) -> tuple[list[Chosen], bool]:
         budget = Budget(self._room(wanted), self._work.limits.pull_bytes_max)
@@ -261,6 +272,7 @@ class Receiver:
         queue = self._log.topics.queue(RECEIVE_TOPIC, 0)
         storing = self._log.append(BatchAppend(content, [(queue, count)], count * BODY_BYTES))
         self._storing += count
+        self._moves.store(wanted.group, storing)
 
         def stored(done: asyncio.Future[Stored]) -> None:
             # With the write, not with who waits for it: that may be cancelled before.

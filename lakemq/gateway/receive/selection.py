@@ -95,7 +95,7 @@ class Selection:
 
         Raises `LogDamaged`, `PositionGone`, `LakeUnreadable`, `Busy`.
         """
-        cursor = None if subscription is None else subscription.cursors.get(queue.key)
+        cursor = self._log.routing.receipts.cursor(wanted.group, wanted.topic, queue.key)
         resets = 0 if cursor is None else cursor.resets
         view = _View(wanted, queue, begin, resets, subscription, cursor, taken)
         take = self._take_in_order if wanted.ordered else self._pick if view.ahead else self._take

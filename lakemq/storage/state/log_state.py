@@ -46,7 +46,7 @@ class LogState:
         self.routing.receipts.forget_group(group)
         self.routing.nacked.pop(group, None)
         self.routing.forget_dead_of(group)
-        self.routing.retries_of.forget(group)
+        self.routing.forget_retries_of(group)
 
     def dump(self) -> dict[str, Any]:
         """All of it as JSON values, for a state frame or a snapshot."""

@@ -9,6 +9,7 @@ docs/routing.md has the states and their letters.
 from __future__ import annotations
 
 from array import array
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -23,6 +24,9 @@ from lakemq.storage.state.subscription import Cursor, Order, Subscription, Waite
 NO_CAUSE = -1
 STEP = 100
 """So many subscriptions are copied in one step."""
+LEFT_MAX = 10_000
+"""So many places that deleted topics left in retry topics are kept. What is forgotten is part of the log's state: with
+another number the same log would make another state."""
 
 
 class Handed(NamedTuple):
@@ -106,6 +110,8 @@ class Receipts:
         self.dues = Dues()
         self.subscriptions: dict[tuple[str, str], Subscription] = {}
         """By group and topic."""
+        self._left: OrderedDict[tuple[str, str], Subscription] = OrderedDict()
+        """Of those of deleted topics, how far they came in their group's retries: the topic may be made again."""
         self._of_group: dict[str, dict[str, Subscription]] = {}
         self._of_topic: dict[str, dict[str, Subscription]] = {}
         self.out_of_group: dict[str, int] = {}
@@ -126,6 +132,12 @@ class Receipts:
     def find(self, group: str, topic: str) -> Subscription | None:
         """How far the group has come in the topic; None before its first receive."""
         return self.subscriptions.get((group, topic))
+
+    def cursor(self, group: str, topic: str, queue: tuple[str, int]) -> Cursor | None:
+        """How far the group's receives of the topic have come in a queue, also if only a topic of its name that was
+        deleted had any; None before the first."""
+        subscription = self.find(group, topic) or self._left.get((group, topic))
+        return None if subscription is None else subscription.cursors.get(queue)
 
     def topics_of(self, group: str) -> set[str]:
         """The topics that the group receives messages of."""
@@ -209,7 +221,7 @@ class Receipts:
     def _subscription(self, group: str, topic: str) -> Subscription:
         found = self.subscriptions.get((group, topic))
         if found is None:
-            found = Subscription(group, topic)
+            found = self._left.pop((group, topic), None) or Subscription(group, topic)
             self._add(found)
         return found
 
@@ -311,6 +323,11 @@ class Receipts:
             self._take(receipt)
         for cursor, offset in cursors.items():
             cursor.reset(offset)
+        if topic == retry_topic(group):
+            for each in [left for (of, _), left in self._left.items() if of == group]:
+                for queue_id, offset in offsets.items():
+                    if (topic, queue_id) in each.cursors:
+                        each.cursors[topic, queue_id].reset(offset)
         for subscription in own:
             if topic == retry_topic(group):
                 subscription.forget_retries_below(min(offsets.values(), default=0))
@@ -320,7 +337,21 @@ class Receipts:
 
     def forget_topic(self, topic: str) -> None:
         """The topic was deleted: nobody receives of it. (What is out of it may still be acknowledged.)"""
-        self._forget([each for each in self._of_topic.get(topic, {}).values() if not each.receipts])
+        forgotten = [each for each in self._of_topic.get(topic, {}).values() if not each.receipts]
+        self._forget(forgotten)
+        for each in forgotten:
+            self._leave(each)
+
+    def _leave(self, subscription: Subscription) -> None:
+        """Keep how far it came in the group's retries: those that it is done with are there still."""
+        group, topic = subscription.group, subscription.topic
+        left = Subscription(group, topic)
+        own = {key: cursor for key, cursor in subscription.cursors.items() if key[0] == retry_topic(group) != topic}
+        left.cursors |= own
+        if own:
+            self._left[group, topic] = left
+        while len(self._left) > LEFT_MAX:
+            self._left.popitem(last=False)
 
     def forget_idle(self, group: str, topic: str) -> None:
         """Nobody uses the group's place in the topic; if nothing is out or waits there, it is forgotten."""
@@ -331,6 +362,8 @@ class Receipts:
     def forget_group(self, group: str) -> None:
         """The group was deleted."""
         self._forget(list(self._of_group.get(group, {}).values()))
+        for key in [key for key in self._left if key[0] == group]:
+            del self._left[key]
 
     def _forget(self, subscriptions: list[Subscription]) -> None:
         for subscription in subscriptions:
@@ -368,6 +401,7 @@ class Receipts:
         copied = Receipts()
         copied.out, copied.delayed = self.out.copy(), self.delayed.copy()
         copied.subscriptions = yield from copy_each(self.subscriptions, Subscription.copy, STEP)
+        copied._left = OrderedDict((yield from copy_each(self._left, Subscription.copy, STEP)))
         copied.issued, copied.acked, copied.nacked = self.issued.copy(), self.acked.copy(), self.nacked.copy()
         return copied
 
@@ -391,6 +425,7 @@ class Receipts:
             "out": [pack_numbers(column) for column in columns],
             "orders": [out.order for out in outs],
             "subscriptions": [subscription.dump() for subscription in self.subscriptions.values()],
+            **({"left": [left.dump() for left in self._left.values()]} if self._left else {}),
             "issued": pack(self.issued),
             "acked": pack(self.acked),
             "nacked": pack(self.nacked),
@@ -408,6 +443,8 @@ class Receipts:
         subscriptions = [Subscription.restore(each) for each in dumped["subscriptions"]]
         for each in subscriptions:
             self._add(each)
+        for each in map(Subscription.restore, dumped.get("left", ())):
+            self._left[each.group, each.topic] = each
         columns = zip(*map(unpack_numbers, dumped["out"]), strict=True)
         for row, order in zip(columns, dumped["orders"], strict=True):
             receipt, number, is_retry, queue_id, offset, message, times, most, until_ms = row

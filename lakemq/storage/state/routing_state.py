@@ -208,6 +208,18 @@ class RoutingState:
         self.discarded -= given
         self.dead_of.forget(group)
 
+    def forget_retries_of(self, group: str) -> None:
+        """The group was deleted, and with it what was to be retried for it: none comes to a group of its name."""
+        given = self.retries_of.of(group)
+        for cause in (given & self.delays) - self.decided:
+            self.timers.remove(self.due_times.of(cause))
+        for cause in given & self.nacks:
+            self.nack_targets.pop(cause, None)
+        self.delays -= given
+        self.decided -= given
+        self.nacks -= given
+        self.retries_of.forget(group)
+
     def _discard(self, meta: Meta, content: Content, run: Run) -> None:
         for body in _values(content, run, "body"):
             given_up = positions_of(body) & self.dead

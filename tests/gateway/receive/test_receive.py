@@ -374,6 +374,21 @@ def test_a_deleted_topic_is_received_no_more(http: httpx.Client, topic: str, gro
     assert bodies(receive(http, group, topic)) == ["new"]
 
 
+def test_a_retry_that_is_done_comes_no_more_when_its_topic_is_made_again(
+    http: httpx.Client, topic: str, group: str
+) -> None:
+    """Regression: with the topic its group's place in the retries was forgotten, and they came from the first on."""
+    produce(http, topic, "old")
+    receive(http, group, topic, invisible_ms=1)
+    (retry,) = receive(http, group, topic, wait_ms=50_000)
+    assert (retry["reconsume_times"], ack(http, group, retry)) == (1, ["ok"])
+    assert http.delete(f"/v1/topics/{topic}").is_success
+    put_topic(http, topic, 1)
+    assert receive(http, group, topic) == []
+    produce(http, topic, "new")
+    assert bodies(receive(http, group, topic)) == ["new"]
+
+
 RECEIVE: dict[str, Any] = {"topic": "t", "wait_ms": 0}
 
 

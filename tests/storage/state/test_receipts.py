@@ -8,9 +8,11 @@ from typing import Any, NoReturn
 import pytest
 
 from lakemq.storage.state.receipts import NO_CAUSE, Handed, Named, Receipts
+from lakemq.storage.state.steps import finish
 from lakemq.storage.state.subscription import Order, Subscription
 
 UNTIL_MS = 5_000
+RETRIES = "%RETRY%g"
 
 
 class NotLookedThrough(dict[tuple[str, str], Subscription]):
@@ -86,9 +88,6 @@ def test_what_is_restored_is_found_by_group_and_by_topic_too() -> None:
         assert not each.delayed
 
 
-RETRIES = "%RETRY%g"
-
-
 def hand_out_retries(receipts: Receipts, position: int, low: int, *offsets: int) -> None:
     """Hand these retries of topic `t` out to the group, which goes on at `low` then."""
     bodies = [
@@ -140,3 +139,35 @@ def test_a_state_of_before_with_retries_that_wait_for_good_is_restored_without_t
     found = restored.find("g", "t")
     assert found is not None
     assert found.keys_waiting == subscription.keys_waiting == {"M": 1}
+
+
+def retried(receipts: Receipts, position: int, offset: int) -> None:
+    """Hand a retry of `t` out to `g`, and have it acknowledged."""
+    handed = Handed(offset, offset + 1, 16, 1_000 + position, 1, UNTIL_MS, 0, NO_CAUSE, 0)
+    receipts.hand_out(position, [array("q", handed).tobytes()], [("g", "t", RETRIES, None)])
+    receipts.acknowledge([position])
+
+
+def low(receipts: Receipts) -> int | None:
+    """How far `g` is in its retries of `t`."""
+    cursor = receipts.cursor("g", "t", (RETRIES, 0))
+    return None if cursor is None else cursor.low
+
+
+def test_what_a_topic_leaves_in_the_retries_is_kept_until_its_group_is_deleted() -> None:
+    receipts, restored = Receipts(), Receipts()
+    retried(receipts, 0, 4)
+    receipts.forget_topic("t")
+    restored.restore(receipts.dump())
+    assert finish(receipts.copy_in_steps()).dump()["left"] == receipts.dump()["left"] == restored.dump()["left"]
+    for each in (receipts, restored):
+        assert (each.find("g", "t"), each.retry_floor("g"), low(each)) == (None, None, 5)
+        each.reset("g", RETRIES, {0: 3})
+        assert low(each) == 3
+        hand_out(each, 10, ("g", "t"))
+        assert low(each) == 3
+        assert "left" not in each.dump()
+        each.acknowledge([10])
+        each.forget_topic("t")
+        each.forget_group("g")
+        assert low(each) is None

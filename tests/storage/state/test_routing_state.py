@@ -15,7 +15,7 @@ from lakemq.model.names import (
 )
 from lakemq.storage.segment.content import Rows
 from lakemq.storage.segment.frame import KIND_MESSAGES, LogEpoch, Meta, Run
-from lakemq.storage.segment.rows import Row, make_row
+from lakemq.storage.segment.rows import Row, change_row, make_row
 from lakemq.storage.state import routing_state
 from lakemq.storage.state.decision_record import Decision, pack_decisions, unpack_decisions
 from lakemq.storage.state.discard_record import to_body
@@ -185,3 +185,26 @@ def test_of_very_many_discarded_letters_the_oldest_are_forgotten(monkeypatch: py
     frames.state.tidy(0)
     assert list(frames.state.dead) == [dead + 5]
     assert (list(frames.state.discarded), frames.state.discarded_floor) == ([dead + 3, dead + 4], dead + 3)
+
+
+def test_a_deleted_group_takes_with_it_what_was_to_be_retried_for_it() -> None:
+    """Regression: it came to whoever used the group's name next."""
+    frames = Frames()
+    retry = {"retry_topic": "t", "origin_message_id": "b.0"}
+    others, (topic, row) = frames.apply(nack(0), nack(1), scheduled(BUCKET_MS)), scheduled(2 * BUCKET_MS, **retry)
+    for group in ("g", "h"):
+        own = change_row(row, real_topic=f"%RETRY%{group}")
+        frames.apply((topic, change_row(own, cause=others)), (topic, change_row(own, deliver_at_ms=3 * BUCKET_MS)))
+    decided = Decision(frames.position - 4, 2 * BUCKET_MS)
+    frames.apply((DECISION_TOPIC, make_row(body=pack_decisions([decided]), tag="deliver")))
+    state = frames.state
+    assert (list(state.nacks), list(state.delays), list(state.decided)) == ([1], [2, 3, 4, 5, 6], [3])
+    state.forget_retries_of("g")
+    assert (list(state.nacks), list(state.delays), list(state.decided)) == ([], [2, 5, 6], [])
+    assert (state.nack_targets, state.timers.earliest()) == ({}, BUCKET_MS)
+    assert state.retries_of.groups() == ["h"]
+    other = RoutingState()
+    other.restore(state.dump())
+    assert other.dump() == state.dump()
+    state.forget_retries_of("h")
+    assert list(state.delays) == [2]
