@@ -415,7 +415,13 @@ DECIDE = Route(
     "POST", "/v1/log/decisions", "routing", "Decide what is due", reads=JSON, differs=CONFIRMED, rights=guarded(ROUTE)
 )
 HEAR_JOBS = Route(
-    "PUT", "/v1/jobs", "operations", "Heartbeats of jobs", reads=JSON, differs=AT_ONCE, rights=guarded(ROUTE, COMPACT)
+    "PUT",
+    "/v1/jobs",
+    "operations",
+    "Heartbeats of jobs",
+    reads=JSON,
+    differs=AT_ONCE,
+    rights=guarded(ROUTE, COMPACT, by_handler="for `sql` all of `Get`, `Route`, `Compact`, `Erase`, or it isn't taken"),
 )
 COMPACTED = Route(
     "PUT",
