@@ -116,7 +116,7 @@ RESOLVE = Route(
     "Resolve a transaction",
     (_ACK,),
     JSON,
-    rights=known("the transaction's id, which is secret, and its group"),
+    rights=known("the transaction's id, which is secret, its group, and `Pub` on the half message's topic"),
 )
 RESOLVE_MANY = Route(
     "POST",
@@ -124,7 +124,7 @@ RESOLVE_MANY = Route(
     "transactions",
     "Resolve many transactions",
     reads=JSON,
-    rights=known("the transactions' ids, which are secret, and their group"),
+    rights=known("the transactions' ids, which are secret, their group, and `Pub` on the half messages' topics"),
 )
 CHECKS = Route(
     "GET",

@@ -13,13 +13,19 @@ import pytest
 from lakemq.model.names import AUDIT_TOPIC
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.access.asking import allow, ask_as, make_user, token_of
-from tests.gateway.http_client import pull_all
+from tests.gateway.http_client import is_problem, pull_all
+
+HALVES_BYTES = 2_000
+"""So much of halves is kept in memory."""
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[GatewayProcess, httpx.Client]]:
     data = tmp_path_factory.mktemp("leaks") / "data"
-    with start_gateway(data, auth__required="true") as gateway, ask_as(gateway, token_of(data)) as admin:
+    with (
+        start_gateway(data, auth__required="true", transactions__halves_bytes_max=HALVES_BYTES) as gateway,
+        ask_as(gateway, token_of(data)) as admin,
+    ):
         yield gateway, admin
 
 
@@ -70,3 +76,36 @@ def test_where_the_jobs_answer_sql_is_audited_once(gateway: GatewayProcess, admi
         assert admin.get("/v1/broker").json()["sql"] == "http://10.0.0.1:1"
     said = [("allowed", f"PUT /v1/jobs sql=http://10.0.0.{each}:1") for each in (1, 2)]
     assert audited(admin, "jobs") == said
+
+
+def test_who_knows_a_transactions_id_needs_pub_to_end_it(gateway: GatewayProcess, admin: httpx.Client) -> None:
+    """Whoever reads the log as a follower does has the key of all ids. The first of each three bodies is kept in
+    memory for its commit, the last is read again."""
+    assert admin.put("/v1/topics/payments", json={"queues": 1}).status_code == 201
+    group, path = {"producer_group": "pg"}, "/v1/topics/payments/transactions"
+
+    def begin() -> list[str]:
+        bodies = [{"body": "pay"}, {"body": "pay"}, {"body": "x" * HALVES_BYTES}]
+        begun = admin.post(path, params=group, json={"messages": bodies}).json()["transactions"]
+        raw = admin.post(path, params=group, content=b"raw", headers={"Content-Type": "application/octet-stream"})
+        return [each["transaction_id"] for each in [*begun, *raw.json()["transactions"]]]
+
+    ids = begin()
+    with acting(gateway, admin, "reader", allow("Cluster:*", "Get"), allow("Topic:other", "Pub")) as reader:
+        for each in ids:
+            for resolution in ("commit", "rollback", "unknown"):
+                answer = reader.post(f"/v1/transactions/{each}", json={**group, "resolution": resolution})
+                assert is_problem(answer, 403, "forbidden"), (each, resolution)
+                assert "payments" not in answer.text
+        many = [{"transaction_id": each, "resolution": "commit"} for each in ids]
+        answer = reader.post("/v1/transactions", json={**group, "resolutions": many})
+        assert [each["status"] for each in answer.json()["results"]] == ["forbidden"] * len(ids)
+    with acting(gateway, admin, "payer", allow("Topic:payments", "Pub")) as payer:
+        for each in ids:
+            answer = payer.post(f"/v1/transactions/{each}", json={**group, "resolution": "commit"})
+            assert answer.status_code == 200, answer.text
+        wrong = f"{ids[0].rpartition('-')[0][:-1]}999999-0000000000000000"
+        many = [{"transaction_id": each, "resolution": "rollback"} for each in [*begin(), wrong]]
+        answer = payer.post("/v1/transactions", json={**group, "resolutions": many})
+        assert [each["status"] for each in answer.json()["results"]] == ["ok"] * 4 + ["transaction_not_found"]
+    assert len(pull_all(admin, "payments")) == len(ids)
