@@ -21,6 +21,7 @@ from lakemq.model.columns import MESSAGE, READABLE
 from lakemq.model.errors import InvalidRequest, PositionGone
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.store import Store
+from lakemq.storage.slices.deleted import without_deleted
 from lakemq.storage.slices.holes import Range, positions_without, to_header
 from lakemq.storage.slices.messages import to_arrow
 from lakemq.web.asgi import client_of
@@ -70,6 +71,8 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop, wait_ms_max: in
         def carry_out() -> tuple[memoryview, int, list[Range]]:
             slices, reached = reader.read_positions_up_to(plan, wanted, bytes_max)
             holes = positions_without(slices, begin, reached) if wanted is None else []
+            if wanted is not None:  # who reads all of the log, as the lake does, gets what was deleted too
+                slices = without_deleted(slices, log.topics.floor)
             return to_arrow(slices, ids, schema), reached, holes
 
         body, reached, holes = await answering.run_for(client_of(request.scope))(carry_out)

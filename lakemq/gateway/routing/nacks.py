@@ -102,6 +102,7 @@ class Nacks:
         known = await self._look_up(group, sorted({each.position for each in asked if each.position is not None}))
         for topic in {each.topic for each in known.values()}:
             check(topic)
+        self._check_there(group, known)
         now = self._executor.log.now_ms()
         # Before anything is stored: a group whose topics can't be made has no nacks.
         for action in {
@@ -216,6 +217,14 @@ class Nacks:
             if is_system(each.topic) and self._receipt_of(group, position, each) is None:
                 raise InvalidRequest(f"group {group!r} does not consume topic {each.topic!r}")
         return known
+
+    def _check_there(self, group: str, known: dict[int, _Known]) -> None:
+        """Of what the group has out it has had the body; else a message may be deleted with its topic, whose name may
+        be another's by now. Raises `MessageNotFound`."""
+        for position, each in known.items():
+            deleted = each.offset < self._executor.log.topics.floor(*each.queue)
+            if deleted and self._receipt_of(group, position, each) is None:
+                raise MessageNotFound(f"the topic of the message at position {position} was deleted")
 
     def _position(self, message_id: str) -> int:
         return self._executor.ids.position(message_id)

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
 
 from lakemq.model.names import AUDIT_TOPIC
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.access.asking import allow, ask_as, make_user, token_of
 from tests.gateway.http_client import is_problem, pull_all
+from tests.gateway.routing.asking import wait_until
 
 HALVES_BYTES = 2_000
 """So much of halves is kept in memory."""
@@ -109,3 +111,54 @@ def test_who_knows_a_transactions_id_needs_pub_to_end_it(gateway: GatewayProcess
         answer = payer.post("/v1/transactions", json={**group, "resolutions": many})
         assert [each["status"] for each in answer.json()["results"]] == ["ok"] * 4 + ["transaction_not_found"]
     assert len(pull_all(admin, "payments")) == len(ids)
+
+
+def test_what_was_deleted_with_its_topic_is_the_next_owners_neither(
+    gateway: GatewayProcess, admin: httpx.Client
+) -> None:
+    """Nor the dead letters of a deleted group. Who reads all of the log, as the lake does, still gets the rows."""
+    topic, dead = "/v1/topics/tenant", "%DLQ%owned"
+    assert admin.put(topic, json={"queues": 1}).status_code == 201
+
+    def produce(client: httpx.Client, body: str) -> str:
+        return client.post(f"{topic}/messages", json={"messages": [{"body": body}]}).json()["messages"][0]["message_id"]
+
+    def nack(client: httpx.Client, each: str) -> httpx.Response:
+        return client.post(
+            "/v1/groups/owned/nacks", json={"messages": [{"message_id": each, "max_reconsume_times": 0}]}
+        )
+
+    def letters(client: httpx.Client) -> list[dict[str, Any]]:
+        return pull_all(client, "%25DLQ%25owned")
+
+    old = produce(admin, "secret of the first owner")
+    begin = admin.get(f"/v1/messages/{old}").json()["position"]
+    assert nack(admin, old).json()["messages"][0]["status"] == "ok"
+    wait_until(lambda: len(letters(admin)) == 1)
+    letter = letters(admin)[0]["message_id"]
+    assert admin.delete(topic).is_success
+    shown = admin.get(f"/v1/messages/{letter}/history").json()["message"]
+    assert shown["message_id"] == letter, "it is the group's still, and of the message no more is told"
+    assert admin.delete("/v1/groups/owned").is_success
+
+    def rows(client: httpx.Client, **asked: str) -> list[bytes]:
+        params = {"from": begin, "to": 1_000_000, "columns": "body", **asked}
+        answer = client.get("/v1/log/messages", params=params)
+        assert answer.status_code == 200, answer.text
+        return pa.ipc.open_stream(answer.content).read_all().column("body").to_pylist()
+
+    rights = allow("Topic:tenant", "Create", "Pub", "Sub"), allow("Group:owned", "Sub")
+    with acting(gateway, admin, "second", *rights) as second:
+        assert rows(second, topics=f"tenant,{dead}") == []
+        assert second.put(topic, json={"queues": 1}).status_code == 201
+        new = produce(second, "new")
+        assert rows(second, topics=f"tenant,{dead}") == [b"new"]
+        assert rows(second, pattern="tenant|%.*")[0] == b"new"
+        assert is_problem(nack(second, old), 404, "message_not_found")
+        for each in (old, letter):
+            assert is_problem(second.get(f"/v1/messages/{each}/history"), 404, "message_not_found")
+        assert second.get(f"/v1/messages/{new}/history").status_code == 200
+        assert nack(second, new).json()["messages"][0]["status"] == "ok"
+        wait_until(lambda: [each["body"] for each in letters(second)] == ["new"])
+        assert rows(second, topics=dead) == [b"new"]
+    assert b"secret of the first owner" in rows(admin)
