@@ -213,17 +213,20 @@ class Nacks:
             if found.lost:
                 raise MessageNotFound(f"the log holds no message at position {found.lost[0]}")
             left = found.left
-        for position, each in known.items():
-            if is_system(each.topic) and self._receipt_of(group, position, each) is None:
-                raise InvalidRequest(f"group {group!r} does not consume topic {each.topic!r}")
         return known
 
     def _check_there(self, group: str, known: dict[int, _Known]) -> None:
-        """Of what the group has out it has had the body; else a message may be deleted with its topic, whose name may
-        be another's by now. Raises `MessageNotFound`."""
+        """Of what the group has out it has had the body; else a message may be none that groups consume, or be deleted
+        with its topic, whose name may be another's by now. No topic is named: ids can be counted through. Raises
+        `InvalidRequest`, `MessageNotFound`."""
         for position, each in known.items():
-            deleted = each.offset < self._executor.log.topics.floor(*each.queue)
-            if deleted and self._receipt_of(group, position, each) is None:
+            if self._receipt_of(group, position, each) is not None:
+                continue
+            if is_system(each.topic):
+                raise InvalidRequest(
+                    f"group {group!r} does not consume the topic of the message at position {position}"
+                )
+            if each.offset < self._executor.log.topics.floor(*each.queue):
                 raise MessageNotFound(f"the topic of the message at position {position} was deleted")
 
     def _position(self, message_id: str) -> int:

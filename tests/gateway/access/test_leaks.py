@@ -162,3 +162,22 @@ def test_what_was_deleted_with_its_topic_is_the_next_owners_neither(
         wait_until(lambda: [each["body"] for each in letters(second)] == ["new"])
         assert rows(second, topics=dead) == [b"new"]
     assert b"secret of the first owner" in rows(admin)
+
+
+def test_nacks_of_counted_ids_tell_no_names(gateway: GatewayProcess, admin: httpx.Client) -> None:
+    assert admin.put("/v1/topics/hidden-salaries", json={"queues": 1}).status_code == 201
+    sent = admin.post("/v1/topics/hidden-salaries/messages", json={"messages": [{"body": "x"}]}).json()["messages"][0]
+    dead = {"message_id": sent["message_id"], "max_reconsume_times": 0}
+    assert admin.post("/v1/groups/hidden-payroll/nacks", json={"messages": [dead]}).is_success
+    wait_until(lambda: len(pull_all(admin, "%25DLQ%25hidden-payroll")) == 1)
+    letter = pull_all(admin, "%25DLQ%25hidden-payroll")[0]["message_id"]
+    before, _, first = sent["message_id"].rpartition(".")
+    ids = [f"{before}.{each}" for each in range(int(first), int(letter.rpartition(".")[2]) + 1)]
+    with acting(gateway, admin, "counter", allow("Group:mine", "Sub", "Get", "Update")) as counter:
+        for each in ids:
+            answer = counter.post("/v1/groups/mine/nacks", json={"messages": [{"message_id": each}]})
+            assert is_problem(answer, 403, "forbidden"), answer.text
+            assert "hidden" not in answer.text
+            assert "RMQ_SYS" not in answer.text
+    answer = admin.post("/v1/groups/mine/nacks", json={"messages": [{"message_id": letter}]})
+    assert is_problem(answer, 400, "invalid_request")
