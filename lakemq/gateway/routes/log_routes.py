@@ -25,6 +25,7 @@ from lakemq.storage.slices.deleted import without_deleted
 from lakemq.storage.slices.holes import Range, positions_without, to_header
 from lakemq.storage.slices.messages import to_arrow
 from lakemq.web.asgi import client_of
+from lakemq.web.gate import Gate
 
 MIB = 1024 * 1024
 Position = Annotated[int, Query(ge=0, le=OFFSET_MAX)]
@@ -42,12 +43,12 @@ def _schema(columns: str | None) -> pa.Schema:
     return pa.schema([READABLE[name] for name in dict.fromkeys(names)])
 
 
-def make_router(store: Store, ends: LogEnd, answering: Workshop, wait_ms_max: int) -> APIRouter:
-    """The routes of what is stored. `wait_ms_max`: the longest that one of them waits."""
+def make_router(store: Store, ends: LogEnd, answering: Workshop, matching: Gate, wait_ms_max: int) -> APIRouter:
+    """The routes of what is stored. `matching`: for patterns; `wait_ms_max`: the longest that one of them waits."""
     router = APIRouter()
     log, reader, ids, _ = store
 
-    _add_end(router, log, ends, wait_ms_max)
+    _add_end(router, log, ends, matching, wait_ms_max)
 
     @serves(router, routes.LOG_MESSAGES)
     async def messages(  # pyright: ignore[reportUnusedFunction]
@@ -61,10 +62,9 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop, wait_ms_max: in
     ) -> Response:
         if begin < log.min_position:
             raise PositionGone(f"the log begins with position {log.min_position}; {begin} is gone")
-        caller = caller_of(request.scope)
-        wanted = await readable(log, caller, (Action.SUB,), topics, pattern)
+        wanted = await readable(log, matching, request.scope, (Action.SUB,), topics, pattern)
         if wanted is None:
-            caller.check(Need((Action.GET,), Resource(Kind.CLUSTER), guarded=True))
+            caller_of(request.scope).check(Need((Action.GET,), Resource(Kind.CLUSTER), guarded=True))
         schema = _schema(columns)
         plan = reader.plan_positions(begin, await ends.up_to(to), wanted, bytes_max)
 
@@ -92,7 +92,7 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop, wait_ms_max: in
     return router
 
 
-def _add_end(router: APIRouter, log: CommitLog, ends: LogEnd, wait_ms_max: int) -> None:
+def _add_end(router: APIRouter, log: CommitLog, ends: LogEnd, matching: Gate, wait_ms_max: int) -> None:
     @serves(router, routes.LOG_END)
     async def end(  # pyright: ignore[reportUnusedFunction]
         request: Request,
@@ -103,12 +103,11 @@ def _add_end(router: APIRouter, log: CommitLog, ends: LogEnd, wait_ms_max: int) 
         wait_ms: Annotated[int, Query(ge=0, le=WAIT_MS_MAX)] = 0,
         timer: Literal["delay", "transaction", "receive", "any"] | None = None,
     ) -> dict[str, Any]:
-        caller = caller_of(request.scope)
         # Jobs know nothing of the broker's settings, and ask again: so they wait as long as it lets them.
         deadline = asyncio.get_running_loop().time() + min(wait_ms, wait_ms_max) / 1000
         while True:
             # Each time: of topics that have come to be meanwhile too.
-            wanted = await readable(log, caller, (Action.SUB, Action.GET), topics, pattern)
+            wanted = await readable(log, matching, request.scope, (Action.SUB, Action.GET), topics, pattern)
             start = log.min_position if begin is None else begin
             reached = await ends.reached(start, wanted, messages_max)
             timer_ms = None if timer is None else ends.timer_ms(timer)
