@@ -335,7 +335,10 @@ LOG_END = Route(
         Field("timer", "string", choices=("delay", "transaction", "receive", "any")),
     ),
     differs=AT_ONCE,
-    rights=known("`Sub` or `Get` on the named topics; of those that a pattern matches, only these are included"),
+    rights=known(
+        "`Sub` or `Get` on the named topics; of those that a pattern matches, only these are included; "
+        "for `timer` also `List`, `Get` or `Route` on the cluster"
+    ),
 )
 LOG_MESSAGES = Route(
     "GET",

@@ -157,7 +157,7 @@ def _add_clients(router: APIRouter, groups: Groups, listing: Gate) -> None:
             found = (pair for pair in groups.members.clients.producers() if topic in pair[1].status.topics)
             producers = await all_of(islice(found, PRODUCERS_MAX + 1))
             shown = [
-                describe("producer", client_id, heard.group, heard, age_of(heard), sight)
+                describe("producer", client_id, heard.group if sees(heard.group) else "", heard, age_of(heard), sight)
                 for client_id, heard in producers[:PRODUCERS_MAX]
             ]
         fields: dict[str, Any] = {

@@ -29,6 +29,7 @@ from lakemq.web.gate import Gate
 
 MIB = 1024 * 1024
 Position = Annotated[int, Query(ge=0, le=OFFSET_MAX)]
+_OF_TIMERS = Need((Action.LIST, Action.GET, Action.ROUTE), Resource(Kind.CLUSTER))
 WAIT_MS_MAX = 600_000
 """The longest that `gateway.wait_ms_max` may be."""
 
@@ -103,6 +104,8 @@ def _add_end(router: APIRouter, log: CommitLog, ends: LogEnd, matching: Gate, wa
         wait_ms: Annotated[int, Query(ge=0, le=WAIT_MS_MAX)] = 0,
         timer: Literal["delay", "transaction", "receive", "any"] | None = None,
     ) -> dict[str, Any]:
+        if timer is not None:  # which goes by messages of all topics
+            caller_of(request.scope).check(_OF_TIMERS)
         # Jobs know nothing of the broker's settings, and ask again: so they wait as long as it lets them.
         deadline = asyncio.get_running_loop().time() + min(wait_ms, wait_ms_max) / 1000
         while True:

@@ -181,3 +181,25 @@ def test_nacks_of_counted_ids_tell_no_names(gateway: GatewayProcess, admin: http
             assert "RMQ_SYS" not in answer.text
     answer = admin.post("/v1/groups/mine/nacks", json={"messages": [{"message_id": letter}]})
     assert is_problem(answer, 400, "invalid_request")
+
+
+def test_what_is_small_needs_its_right_too(gateway: GatewayProcess, admin: httpx.Client) -> None:
+    """Producers' groups, who produces, when hidden messages are due, what became of them, topics made by a producer."""
+    for topic in ("shown", "hidden"):
+        assert admin.put(f"/v1/topics/{topic}", json={"queues": 1}).status_code == 201
+    assert admin.put("/v1/clients/c", json={"topics": ["shown"], "producer_group": "hidden-group"}).is_success
+    due = {"messages": [{"body": "x", "delay_ms": 3_600_000}, {"body": "y"}]}
+    sent = admin.post("/v1/topics/hidden/messages", json=due).json()["messages"]
+    assert admin.delete(f"/v1/messages/{sent[0]['message_id']}").json()["recalled"]
+    with acting(gateway, admin, "someone", allow("Topic:shown", "Get"), allow("Topic:made*", "Pub", "Create")) as user:
+        (producer,) = user.get("/v1/topics/shown/clients").json()["producers"]
+        assert (producer["client_id"], producer["group"]) == ("c", None)
+        assert user.put("/v1/clients/mine", json={"topics": ["shown", "made-1"]}).is_success
+        assert len(user.get("/v1/topics/shown/clients").json()["producers"]) == 1
+        assert user.get("/v1/log/end", params={"topics": "shown"}).status_code == 200
+        assert is_problem(user.get("/v1/log/end", params={"topics": "shown", "timer": "any"}), 403, "forbidden")
+        for each in sent:
+            assert is_problem(user.delete(f"/v1/messages/{each['message_id']}"), 403, "forbidden")
+        for status in (201, 200):
+            assert user.put("/v1/topics/made-1", params={"auto": True}).status_code == status
+    assert [what for tag, what in audited(admin, "someone") if tag == "allowed"] == ["PUT /v1/topics/made-1?auto=true"]
