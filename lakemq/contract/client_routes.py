@@ -53,7 +53,7 @@ PUT_CLIENT = Route(
     "A producer's heartbeat",
     reads=Reads.JSON,
     differs=Answered.AT_ONCE,
-    rights=known("`Pub` on the producer group, if it names one"),
+    rights=known("`Pub` on the producer group, if it names one; topics without `Pub` are left out"),
 )
 DELETE_CLIENT = Route(
     "DELETE",

@@ -84,9 +84,9 @@ def cluster(*actions: Action) -> Rights:
     return Rights((Right(actions, Kind.CLUSTER),))
 
 
-def guarded(*actions: Action) -> Rights:
+def guarded(*actions: Action, by_handler: str = "") -> Rights:
     """On the cluster, always. Without an action: for super users alone."""
-    return Rights((Right(actions, Kind.CLUSTER, guarded=True),))
+    return Rights((Right(actions, Kind.CLUSTER, guarded=True),), by_handler=by_handler)
 
 
 def also(rights: Rights, *more: Right) -> Rights:

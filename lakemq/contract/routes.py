@@ -116,7 +116,7 @@ RESOLVE = Route(
     "Resolve a transaction",
     (_ACK,),
     JSON,
-    rights=known("the transaction's id, which is secret, and its group"),
+    rights=known("the transaction's id, which is secret, its group, and `Pub` on the half message's topic"),
 )
 RESOLVE_MANY = Route(
     "POST",
@@ -124,7 +124,7 @@ RESOLVE_MANY = Route(
     "transactions",
     "Resolve many transactions",
     reads=JSON,
-    rights=known("the transactions' ids, which are secret, and their group"),
+    rights=known("the transactions' ids, which are secret, their group, and `Pub` on the half messages' topics"),
 )
 CHECKS = Route(
     "GET",
@@ -335,7 +335,10 @@ LOG_END = Route(
         Field("timer", "string", choices=("delay", "transaction", "receive", "any")),
     ),
     differs=AT_ONCE,
-    rights=known("`Sub` or `Get` on the named topics; of those that a pattern matches, only these are included"),
+    rights=known(
+        "`Sub` or `Get` on the named topics; of those that a pattern matches, only these are included; "
+        "for `timer` also `List`, `Get` or `Route` on the cluster"
+    ),
 )
 LOG_MESSAGES = Route(
     "GET",
@@ -415,7 +418,13 @@ DECIDE = Route(
     "POST", "/v1/log/decisions", "routing", "Decide what is due", reads=JSON, differs=CONFIRMED, rights=guarded(ROUTE)
 )
 HEAR_JOBS = Route(
-    "PUT", "/v1/jobs", "operations", "Heartbeats of jobs", reads=JSON, differs=AT_ONCE, rights=guarded(ROUTE, COMPACT)
+    "PUT",
+    "/v1/jobs",
+    "operations",
+    "Heartbeats of jobs",
+    reads=JSON,
+    differs=AT_ONCE,
+    rights=guarded(ROUTE, COMPACT, by_handler="for `sql` all of `Get`, `Route`, `Compact`, `Erase`, or it isn't taken"),
 )
 COMPACTED = Route(
     "PUT",

@@ -206,7 +206,7 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
         client_routes.make_router(broker.groups, log, work),
         topic_routes.make_router(log, broker.topics, cold, work.listing, limits.message_bytes_max),
         schema_routes.make_router(log, broker.topics, work.listing),
-        log_routes.make_router(store, ends, work.answering, limits.wait_ms_max),
+        log_routes.make_router(store, ends, work.answering, work.matching, limits.wait_ms_max),
         erasure_routes.make_router(broker.erasures, log, broker.topics, router.transactions, broker.replication, cold),
         broker_routes.make_router(broker, log, router.jobs, work, MetricsPage(broker).write),
         leader_routes.make_router(broker.lead),

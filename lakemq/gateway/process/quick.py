@@ -8,7 +8,7 @@ is written by whoever writes the frame, or brings it to disk: no task, no future
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import perf_counter
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from lakemq.contract.grammar import GRAMMAR, Found
 from lakemq.contract.route import Route
 from lakemq.contract.routes import BEGIN, PRODUCE, RESOLVE
 from lakemq.gateway.access.access import Access, Admission
+from lakemq.gateway.access.caller import Caller
 from lakemq.gateway.access.quotas import Usage
 from lakemq.gateway.produce.produce import Producer, plain_properties, raw_draft, receipt_of
 from lakemq.gateway.produce.transact import parse_resolution
@@ -166,6 +167,17 @@ class _Commit(_Waiting):
         self._quick.resolved.note(perf_counter() - self._began_s)
 
 
+def _may_begin(caller: Caller | None, topic: str) -> bool:
+    """Whether it may begin transactions there, and so end them: that takes the same right, and is known mostly."""
+    if caller is None:
+        return True
+    try:
+        caller.admit(BEGIN, (topic,))
+    except LakemqError:
+        return False
+    return True
+
+
 class Quick:
     """Serves such requests."""
 
@@ -228,11 +240,12 @@ class Quick:
 
     def _serve(self, connection: Answering, wanted: QuickRequest, body: bytes, size: int) -> bool:
         log = self._log
-        route, name, group, sync, properties, _, draft = wanted
+        route, name, group, sync, properties, admission, draft = wanted
         if self._promises and route is not PRODUCE:
             return False
         if route is RESOLVE:
-            return self._resolve(connection, name.encode("latin-1"), body)
+            caller = None if admission is None else admission.caller
+            return self._resolve(connection, name.encode("latin-1"), body, caller)
         topic = self._open_topics.get(name)
         if topic is None or not topic.open or topic.restricts:
             return False
@@ -265,7 +278,7 @@ class Quick:
         self._log.submit(append, told if keeps is None else OnDisk(keeps, told))
         return True
 
-    def _resolve(self, connection: Answering, transaction_id: bytes, body: bytes) -> bool:
+    def _resolve(self, connection: Answering, transaction_id: bytes, body: bytes, caller: Caller | None) -> bool:
         prefix = self.ids.prefix_bytes
         number, _, nonce = transaction_id[len(prefix) :].partition(b"-")
         if not transaction_id.startswith(prefix) or not number.isdigit() or len(body) > _RESOLUTION_BYTES_MAX:
@@ -279,7 +292,7 @@ class Quick:
         if not self.secret_ids.is_nonce(position, nonce.decode("latin-1")):
             return False
         waiting = _Commit(self, connection, transaction_id)
-        return self.transactions.commit_now(position, resolution[0], waiting)
+        return self.transactions.commit_now(position, resolution[0], partial(_may_begin, caller), waiting)
 
 
 class SampledQuick(Quick):

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import orjson
 
+from lakemq.gateway.access.caller import Caller, caller_of
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group
 from lakemq.web.asgi import read_body, send_answer
@@ -17,16 +18,16 @@ _FIELDS = {"producer_group", "resolution"}
 
 
 class Transactor:
-    """Resolves transactions: `resolve` one by id, group and resolution."""
+    """Resolves transactions: `resolve` one by id, group, resolution, and who asks."""
 
-    def __init__(self, resolve: Callable[[str, str, str], Awaitable[None]]) -> None:
+    def __init__(self, resolve: Callable[[str, str, str, Caller], Awaitable[None]]) -> None:
         self._resolve = resolve
 
     async def serve(self, request: HttpRequest) -> None:
         """Answer one request; raises `LakemqError` or `Disconnected`."""
         (transaction_id,) = request.values
         group, resolution = parse_resolution(await read_body(request.receive, BODY_BYTES_MAX))
-        await self._resolve(transaction_id, group, resolution)
+        await self._resolve(transaction_id, group, resolution, caller_of(request.scope))
         content = {"transaction_id": transaction_id, "resolution": resolution}
         await send_answer(request.send, json_answer(orjson.dumps(content)))
 

@@ -117,8 +117,15 @@ class History:
             first = to_dicts(before, self._store.ids)[0]
             if first["topic"] not in _WAITED_IN and not sent["topic"].startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
                 break  # a replay's copy is a message of its own
+            if self.is_deleted(first):
+                break  # with its topic: so too
             sent, part = first, before
         return Traced(asked, sent, part)
+
+    def is_deleted(self, message: dict[str, Any]) -> bool:
+        """Whether it was deleted with its topic."""
+        floor = self._store.log.topics.floor(message["topic"], message["queue_id"])
+        return bool(message["queue_offset"] < floor)
 
     async def page(self, sent: dict[str, Any], groups: Sequence[str], place: Place, client: Client) -> Page:
         """What the log says of the message from the place on. Raises `Busy`, `LogDamaged`."""
@@ -199,7 +206,8 @@ class History:
         if not places:
             return None
         part = await find_message(self._store, self._cold, places[0])
-        return to_dicts(part, self._store.ids)[0], part
+        first = to_dicts(part, self._store.ids)[0]
+        return None if self.is_deleted(first) else (first, part)
 
     @property
     def now_ms(self) -> int:

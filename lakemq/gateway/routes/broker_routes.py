@@ -13,18 +13,20 @@ from pydantic import BaseModel, ConfigDict, Field
 from lakemq import __version__
 from lakemq.contract import routes
 from lakemq.contract.limits import NUMBER_MAX
-from lakemq.gateway.access.caller import caller_of
+from lakemq.gateway.access.caller import Caller, caller_of
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.routing.jobs import Heartbeat, Jobs
 from lakemq.gateway.work.work import Work
 from lakemq.logs.levels import NAMES_MAX
 from lakemq.model.access import Action, Kind, Need, Resource
-from lakemq.model.errors import InvalidRequest, StoreUnwritable
+from lakemq.model.errors import InvalidRequest, LakemqError, StoreUnwritable
 from lakemq.model.names import ADDRESS_MAX, check_address
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.web.asgi import client_of
 
 Text = Annotated[str, Field(max_length=300)]
+_OF_JOBS = (Action.GET, Action.ROUTE, Action.COMPACT, Action.ERASE)
+"""On the cluster: who has them all is taken for the jobs, as docs/security.md says."""
 
 
 class Compacted(BaseModel):
@@ -88,11 +90,29 @@ def _heartbeat(said: Beat) -> Heartbeat:
     return Heartbeat(said.name, said.position, said.clock_ms, topics)
 
 
-def _hear(jobs: Jobs, body: Beats) -> None:
+async def _hear(jobs: Jobs, caller: Caller, body: Beats) -> dict[str, str]:
+    """Take it; what is to be said of what wasn't taken."""
     sql = body.sql and check_address(body.sql).rstrip("/")
-    jobs.hear((_heartbeat(each) for each in body.jobs), sql)
+    jobs.hear(_heartbeat(each) for each in body.jobs)
     if body.log_levels is not None:
         jobs.levels.hear(body.log_levels.model_dump() | {"jobs": [each.name for each in body.jobs]})
+    if not sql:
+        return {}
+    try:
+        await _hear_sql(jobs, caller, sql)
+    except LakemqError as error:  # which keeps no job from being alive
+        return {"sql_refused": error.detail}
+    return {}
+
+
+async def _hear_sql(jobs: Jobs, caller: Caller, sql: str) -> None:
+    """Clients send their tokens to there, an administrator's too: so only the jobs may say where that is, and who said
+    it is on record first. Raises `Forbidden`, `Busy`, `FlowControl`, `StoreUnwritable`."""
+    for action in _OF_JOBS:
+        caller.check(Need((action,), Resource(Kind.CLUSTER), guarded=True))
+    if jobs.is_news(caller.name, sql):
+        await caller.changes(f"PUT /v1/jobs sql={sql}")
+    jobs.hear_sql(caller.name, sql)
 
 
 def make_router(
@@ -125,10 +145,10 @@ def make_router(
         return {**broker.describe(), "version": __version__}
 
     @serves(router, routes.HEAR_JOBS)
-    async def hear(body: Beats) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        _hear(jobs, body)
+    async def hear(request: Request, body: Beats) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        refused = await _hear(jobs, caller_of(request.scope), body)
         schemas = f"{made}-{log.topics.schema_changes}"
-        return {"broker": broker.name, "log_levels": jobs.levels.wanted(), "schemas": schemas}
+        return {"broker": broker.name, "log_levels": jobs.levels.wanted(), "schemas": schemas} | refused
 
     @serves(router, routes.COMPACTED)
     async def compacted(body: Compacted) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]

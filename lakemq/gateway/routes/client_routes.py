@@ -19,7 +19,7 @@ from lakemq.gateway.http.in_slices import respond
 from lakemq.gateway.http.text import check_text
 from lakemq.gateway.routes.topics_of_group import sight_of_topics
 from lakemq.gateway.work.work import Work
-from lakemq.model.access import Action, Kind, Need, Resource, need_of_group
+from lakemq.model.access import Action, Kind, Need, Resource, need_of_group, need_of_topic
 from lakemq.model.names import check_group
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.web.asgi import client_of
@@ -159,10 +159,13 @@ def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
 def _add_producers(router: APIRouter, clients: Clients, log: CommitLog) -> None:
     @serves(router, client_routes.PUT_CLIENT)
     async def put_client(request: Request, client_id: PathClientId, body: ProducerBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        group = body.producer_group or ""
+        group, caller = body.producer_group or "", caller_of(request.scope)
         if group:
-            caller_of(request.scope).check(need_of_group((Action.PUB,), check_group(group)))
-        clients.producer_said(client_id, group, asker_of(request), body.status(), log.now_ms())
+            caller.check(need_of_group((Action.PUB,), check_group(group)))
+        status = body.status()
+        # Of other topics it is no producer, whatever it says.
+        topics = tuple(each for each in status.topics if caller.may(need_of_topic((Action.PUB,), each)))
+        clients.producer_said(client_id, group, asker_of(request), status._replace(topics=topics), log.now_ms())
         return {"client_id": client_id}
 
     @serves(router, client_routes.DELETE_CLIENT)

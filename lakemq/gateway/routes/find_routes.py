@@ -28,6 +28,7 @@ from lakemq.gateway.redrive.columns import COLUMNS
 from lakemq.gateway.routes.client_routes import SEES_ALL
 from lakemq.gateway.routes.topics_of_group import READS, sight_of_topics
 from lakemq.model.access import Action, need_of_group, need_of_topic
+from lakemq.model.errors import MessageNotFound
 from lakemq.model.expiry import expires_ms
 from lakemq.model.names import HALF_TOPIC, SCHEDULE_TOPIC, check_readable
 from lakemq.storage.disk.clock import Clock
@@ -113,6 +114,8 @@ def _add_history(
             # Its body isn't told, so who will get a half may know that there is one.
             topic = each["real_topic"] if each["topic"] in (SCHEDULE_TOPIC, HALF_TOPIC) else each["topic"]
             caller.check(need_of_topic(READS, topic), "the message's topic")
+        if history.is_deleted(traced.asked):
+            raise MessageNotFound(f"the topic of message {message_id!r} was deleted")
         sees = cache(_sight_of_groups(caller, READS))
         topic = str(traced.sent.get("real_topic") or traced.sent["topic"])
         client = client_of(request.scope)
@@ -154,7 +157,7 @@ def _add_clients(router: APIRouter, groups: Groups, listing: Gate) -> None:
             found = (pair for pair in groups.members.clients.producers() if topic in pair[1].status.topics)
             producers = await all_of(islice(found, PRODUCERS_MAX + 1))
             shown = [
-                describe("producer", client_id, heard.group, heard, age_of(heard), sight)
+                describe("producer", client_id, heard.group if sees(heard.group) else "", heard, age_of(heard), sight)
                 for client_id, heard in producers[:PRODUCERS_MAX]
             ]
         fields: dict[str, Any] = {

@@ -21,12 +21,15 @@ from lakemq.model.columns import MESSAGE, READABLE
 from lakemq.model.errors import InvalidRequest, PositionGone
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.store import Store
+from lakemq.storage.slices.deleted import without_deleted
 from lakemq.storage.slices.holes import Range, positions_without, to_header
 from lakemq.storage.slices.messages import to_arrow
 from lakemq.web.asgi import client_of
+from lakemq.web.gate import Gate
 
 MIB = 1024 * 1024
 Position = Annotated[int, Query(ge=0, le=OFFSET_MAX)]
+_OF_TIMERS = Need((Action.LIST, Action.GET, Action.ROUTE), Resource(Kind.CLUSTER))
 WAIT_MS_MAX = 600_000
 """The longest that `gateway.wait_ms_max` may be."""
 
@@ -41,12 +44,12 @@ def _schema(columns: str | None) -> pa.Schema:
     return pa.schema([READABLE[name] for name in dict.fromkeys(names)])
 
 
-def make_router(store: Store, ends: LogEnd, answering: Workshop, wait_ms_max: int) -> APIRouter:
-    """The routes of what is stored. `wait_ms_max`: the longest that one of them waits."""
+def make_router(store: Store, ends: LogEnd, answering: Workshop, matching: Gate, wait_ms_max: int) -> APIRouter:
+    """The routes of what is stored. `matching`: for patterns; `wait_ms_max`: the longest that one of them waits."""
     router = APIRouter()
     log, reader, ids, _ = store
 
-    _add_end(router, log, ends, wait_ms_max)
+    _add_end(router, log, ends, matching, wait_ms_max)
 
     @serves(router, routes.LOG_MESSAGES)
     async def messages(  # pyright: ignore[reportUnusedFunction]
@@ -60,16 +63,17 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop, wait_ms_max: in
     ) -> Response:
         if begin < log.min_position:
             raise PositionGone(f"the log begins with position {log.min_position}; {begin} is gone")
-        caller = caller_of(request.scope)
-        wanted = await readable(log, caller, (Action.SUB,), topics, pattern)
+        wanted = await readable(log, matching, request.scope, (Action.SUB,), topics, pattern)
         if wanted is None:
-            caller.check(Need((Action.GET,), Resource(Kind.CLUSTER), guarded=True))
+            caller_of(request.scope).check(Need((Action.GET,), Resource(Kind.CLUSTER), guarded=True))
         schema = _schema(columns)
         plan = reader.plan_positions(begin, await ends.up_to(to), wanted, bytes_max)
 
         def carry_out() -> tuple[memoryview, int, list[Range]]:
             slices, reached = reader.read_positions_up_to(plan, wanted, bytes_max)
             holes = positions_without(slices, begin, reached) if wanted is None else []
+            if wanted is not None:  # who reads all of the log, as the lake does, gets what was deleted too
+                slices = without_deleted(slices, log.topics.floor)
             return to_arrow(slices, ids, schema), reached, holes
 
         body, reached, holes = await answering.run_for(client_of(request.scope))(carry_out)
@@ -89,7 +93,7 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop, wait_ms_max: in
     return router
 
 
-def _add_end(router: APIRouter, log: CommitLog, ends: LogEnd, wait_ms_max: int) -> None:
+def _add_end(router: APIRouter, log: CommitLog, ends: LogEnd, matching: Gate, wait_ms_max: int) -> None:
     @serves(router, routes.LOG_END)
     async def end(  # pyright: ignore[reportUnusedFunction]
         request: Request,
@@ -100,12 +104,13 @@ def _add_end(router: APIRouter, log: CommitLog, ends: LogEnd, wait_ms_max: int) 
         wait_ms: Annotated[int, Query(ge=0, le=WAIT_MS_MAX)] = 0,
         timer: Literal["delay", "transaction", "receive", "any"] | None = None,
     ) -> dict[str, Any]:
-        caller = caller_of(request.scope)
+        if timer is not None:  # which goes by messages of all topics
+            caller_of(request.scope).check(_OF_TIMERS)
         # Jobs know nothing of the broker's settings, and ask again: so they wait as long as it lets them.
         deadline = asyncio.get_running_loop().time() + min(wait_ms, wait_ms_max) / 1000
         while True:
             # Each time: of topics that have come to be meanwhile too.
-            wanted = await readable(log, caller, (Action.SUB, Action.GET), topics, pattern)
+            wanted = await readable(log, matching, request.scope, (Action.SUB, Action.GET), topics, pattern)
             start = log.min_position if begin is None else begin
             reached = await ends.reached(start, wanted, messages_max)
             timer_ms = None if timer is None else ends.timer_ms(timer)

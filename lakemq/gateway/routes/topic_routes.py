@@ -134,6 +134,8 @@ def make_router(
         if auto:
             if body is not None:
                 raise InvalidRequest("with auto=true a topic is as its first message makes it: leave out the body")
+            if old is None:
+                await caller.changes(f"PUT /v1/topics/{topic}?auto=true")
             made = old or await changes.writable(topic)
         else:
             made = await _put(changes, topic, old, body, message_bytes_max)

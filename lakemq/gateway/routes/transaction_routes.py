@@ -42,9 +42,12 @@ def make_router(routing: Router, wait_ms_max: int) -> APIRouter:
     router = APIRouter()
 
     @serves(router, routes.RESOLVE_MANY)
-    async def resolve_many(body: Resolutions) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def resolve_many(  # pyright: ignore[reportUnusedFunction]
+        request: Request, body: Resolutions
+    ) -> dict[str, Any]:
         pairs = [(each.transaction_id, each.resolution) for each in body.resolutions]
-        results = await routing.transactions.resolve_many(pairs, check_group(body.producer_group))
+        group, caller = check_group(body.producer_group), caller_of(request.scope)
+        results = await routing.transactions.resolve_many(pairs, group, caller)
         return {"results": [result._asdict() for result in results]}
 
     @serves(router, routes.CHECKS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ ALIVE_MS = 10_000
 KEEPS_UP_MS = 5_000
 NAMES_MAX = 64
 """So many jobs are remembered: past that, the one not heard of for longest is forgotten."""
+ADDRESSES_MAX = 64
+"""So many addresses of SQL, each by who said it, are remembered as no news."""
 
 
 class Heartbeat(NamedTuple):
@@ -46,20 +49,31 @@ class Jobs:
         self._heard: dict[str, _Heard] = {}
         self._dead: set[str] = set()
         self._sql: tuple[str, int] | None = None
+        self._said: OrderedDict[tuple[str, str], None] = OrderedDict()
         self.levels = JobLevels(clock)
         """Of what they write to their logs."""
 
-    def hear(self, beats: Iterable[Heartbeat], sql: str | None = None) -> None:
-        """Take heartbeats of one process. `sql`: where it answers SQL, if it does."""
+    def hear(self, beats: Iterable[Heartbeat]) -> None:
+        """Take heartbeats of one process."""
         counted_ms, wall_ms = self._clock.counted_ms(), self._clock.now_ms()
-        if sql:
-            self._sql = sql, counted_ms
         for beat in beats:
             self._heard.pop(beat.name, None)  # the last heard stands last
             self._heard[beat.name] = _Heard(beat, counted_ms, wall_ms)
         while len(self._heard) > NAMES_MAX:
             del self._heard[next(iter(self._heard))]
         self.look()
+
+    def is_news(self, user: str, address: str) -> bool:
+        """Whether `hear_sql` hasn't heard it of that user, or so long ago that it is forgotten."""
+        return (user, address) not in self._said
+
+    def hear_sql(self, user: str, address: str) -> None:
+        """That jobs of this user answer SQL there. Clients send their tokens to there."""
+        self._sql = address, self._clock.counted_ms()
+        self._said[user, address] = None
+        self._said.move_to_end((user, address))
+        if len(self._said) > ADDRESSES_MAX:
+            self._said.popitem(last=False)
 
     @property
     def sql(self) -> str | None:

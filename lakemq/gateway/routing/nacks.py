@@ -102,6 +102,7 @@ class Nacks:
         known = await self._look_up(group, sorted({each.position for each in asked if each.position is not None}))
         for topic in {each.topic for each in known.values()}:
             check(topic)
+        self._check_there(group, known)
         now = self._executor.log.now_ms()
         # Before anything is stored: a group whose topics can't be made has no nacks.
         for action in {
@@ -212,10 +213,21 @@ class Nacks:
             if found.lost:
                 raise MessageNotFound(f"the log holds no message at position {found.lost[0]}")
             left = found.left
-        for position, each in known.items():
-            if is_system(each.topic) and self._receipt_of(group, position, each) is None:
-                raise InvalidRequest(f"group {group!r} does not consume topic {each.topic!r}")
         return known
+
+    def _check_there(self, group: str, known: dict[int, _Known]) -> None:
+        """Of what the group has out it has had the body; else a message may be none that groups consume, or be deleted
+        with its topic, whose name may be another's by now. No topic is named: ids can be counted through. Raises
+        `InvalidRequest`, `MessageNotFound`."""
+        for position, each in known.items():
+            if self._receipt_of(group, position, each) is not None:
+                continue
+            if is_system(each.topic):
+                raise InvalidRequest(
+                    f"group {group!r} does not consume the topic of the message at position {position}"
+                )
+            if each.offset < self._executor.log.topics.floor(*each.queue):
+                raise MessageNotFound(f"the topic of the message at position {position} was deleted")
 
     def _position(self, message_id: str) -> int:
         return self._executor.ids.position(message_id)

@@ -6,9 +6,13 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple, TypeVar
 
+from lakemq.gateway.access.caller import Caller
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor, origin_of
+from lakemq.gateway.routing.committing import Committing
+from lakemq.gateway.routing.half_rights import Check, check_of, refusals_of
 from lakemq.model.errors import (
     FlowControl,
     InvalidRequest,
@@ -93,14 +97,14 @@ class Transactions:
 
     # Resolutions -----------------------------------------------------------------------------
 
-    async def resolve(self, transaction_id: str, group: str, resolution: str) -> None:
-        """Take one resolution. Raises `TransactionNotFound`, `TransactionResolved`,
-        `InvalidRequest`, `StoreUnwritable`."""
-        (answer,) = await self._resolve_all([(transaction_id, resolution)], group)
+    async def resolve(self, transaction_id: str, group: str, resolution: str, caller: Caller | None = None) -> None:
+        """Take one resolution. `caller`: who asks, and may need the right to; None: the broker itself. Raises
+        `TransactionNotFound`, `TransactionResolved`, `InvalidRequest`, `Forbidden`, `StoreUnwritable`."""
+        (answer,) = await self._resolve_all([(transaction_id, resolution)], group, caller)
         if answer is not None:
             raise answer
 
-    async def resolve_open(self, half_id: str, group: str, resolution: str, check: Callable[[str], None]) -> None:
+    async def resolve_open(self, half_id: str, group: str, resolution: str, check: Check) -> None:
         """Take one resolution of a transaction, by its first half, from who isn't its producer. The same resolution
         again is no error, also after it took effect, as long as the half can be read. `check` may refuse that of its
         topic. Raises `TransactionNotFound`, `MessageNotFound`, and what `resolve` does."""
@@ -118,17 +122,23 @@ class Transactions:
             raise InvalidRequest(f"the transaction is not of producer group {group!r}")
         await self.resolve(self._secret_ids.of(origin), group, resolution)
 
-    async def resolve_many(self, resolutions: Sequence[tuple[str, str]], group: str) -> list[Resolved]:
+    async def resolve_many(
+        self, resolutions: Sequence[tuple[str, str]], group: str, caller: Caller | None = None
+    ) -> list[Resolved]:
         """Take many, and say of each what became of it. Raises `StoreUnwritable` for all."""
-        answers = await self._resolve_all(resolutions, group)
+        answers = await self._resolve_all(resolutions, group, caller)
         return [
             Resolved(transaction_id, "ok" if answer is None else answer.code, "" if answer is None else answer.detail)
             for (transaction_id, _), answer in zip(resolutions, answers, strict=True)
         ]
 
-    async def _resolve_all(self, resolutions: Sequence[tuple[str, str]], group: str) -> list[LakemqError | None]:
+    async def _resolve_all(
+        self, resolutions: Sequence[tuple[str, str]], group: str, caller: Caller | None
+    ) -> list[LakemqError | None]:
         answers: list[LakemqError | None] = [None] * len(resolutions)
         origins = self._parse_all(resolutions, answers)
+        if caller is not None and (check := check_of(caller)) is not None:
+            origins = await self._permitted(origins, answers, check)
         await self._until_nobody_resolves(origins)
         chosen: list[Chosen] = []
         for origin, (number, resolution) in origins.items():
@@ -161,12 +171,31 @@ class Transactions:
                 answers[number] = error
         return origins
 
+    async def _permitted(
+        self, origins: dict[int, tuple[int, str]], answers: list[LakemqError | None], check: Check
+    ) -> dict[int, tuple[int, str]]:
+        """Those that `check` doesn't refuse. One that isn't open now is no half to look at, and may not begin while
+        others are looked at: it is answered now too."""
+        halves = [half for origin in origins if (half := self._executor.state.transactions.find(origin)) is not None]
+        refusals = await refusals_of(halves, self._rows_of, check)
+        found = {half.origin for half in halves}
+        for origin, (number, _) in origins.items():
+            if origin in refusals:
+                answers[number] = refusals[origin]
+            elif origin not in found and self._executor.state.transactions.outcome(origin) is None:
+                answers[number] = self._unknown(origin)
+        return {origin: asked for origin, asked in origins.items() if answers[asked[0]] is None}
+
+    def _unknown(self, origin: int) -> TransactionNotFound:
+        return TransactionNotFound(f"no transaction {self._executor.message_id(origin)!r} is known here")
+
     def has_room(self) -> bool:
         """Whether one more may be open."""
         return len(self._executor.state.transactions) < self._limits.open_max
 
-    def commit_now(self, origin: int, group: str, waiting: Receiver[Stored]) -> bool:
-        """Begin to write a commit for which nothing has to be waited; False, and nothing done, else."""
+    def commit_now(self, origin: int, group: str, may: Callable[[str], bool], waiting: Receiver[Stored]) -> bool:
+        """Begin to write a commit for which nothing has to be waited; False, and nothing done, else. `may`: whether it
+        may be, by its topic."""
         executor = self._executor
         half = executor.state.transactions.find(origin)
         if half is None or half.resolution is not None or half.group != group or not self._anticipate:
@@ -177,17 +206,19 @@ class Transactions:
         if row is None or operations is None or origin in self._resolving or not executor.is_free(cause):
             return False
         topic = executor.log.topics.find(value_of(row, "real_topic"))
-        if topic is None:
+        if topic is None or not may(topic.name):
             return False
         operation = self._operation(half, "commit", group)
         copy, queue = self._copy(cause, origin, row, topic)
         self._resolving[origin] = asyncio.get_running_loop().create_future()
         executor.claim_one(cause)
         queues = [queue, operations.queues[0]]
-        executor.log.submit(RowsAppend([copy, operation], queues), _Committing(self, origin, cause, waiting))
+        executor.log.submit(
+            RowsAppend([copy, operation], queues), Committing(partial(self._committed, origin, cause), waiting)
+        )
         return True
 
-    def committed(self, origin: int, cause: int, *, stored: bool) -> None:
+    def _committed(self, origin: int, cause: int, stored: bool) -> None:
         """What `commit_now` began has ended."""
         if stored:
             self._take_kept(cause)
@@ -216,7 +247,7 @@ class Transactions:
         if half is None or half.resolution is not None:
             outcome = transactions.outcome(origin)
             if outcome is None:
-                raise TransactionNotFound(f"no transaction {self._executor.message_id(origin)!r} is known here")
+                raise self._unknown(origin)
             if resolution not in ("unknown", outcome):
                 raise TransactionResolved(f"the transaction was resolved before: {outcome}")
             return None
@@ -441,28 +472,3 @@ def batched(items: list[T], size: int) -> Iterator[list[T]]:
     """The items in lists of at most so many."""
     for begin in range(0, len(items), size):
         yield items[begin : begin + size]
-
-
-class _Committing:
-    """Takes the place of an append's future."""
-
-    __slots__ = ("_cause", "_origin", "_transactions", "_waiting")
-
-    def __init__(self, transactions: Transactions, origin: int, cause: int, waiting: Receiver[Stored]) -> None:
-        self._transactions = transactions
-        self._origin = origin
-        self._cause = cause
-        self._waiting = waiting
-
-    def done(self) -> bool:
-        return False  # the claim is given back whoever still waits
-
-    def set_result(self, result: Stored, /) -> None:
-        self._transactions.committed(self._origin, self._cause, stored=True)
-        if not self._waiting.done():
-            self._waiting.set_result(result)
-
-    def set_exception(self, error: Exception, /) -> None:
-        self._transactions.committed(self._origin, self._cause, stored=False)
-        if not self._waiting.done():
-            self._waiting.set_exception(error)

@@ -26,6 +26,7 @@ class Work:
         self.decoding = Workshop("decode", in_work, limits.client_share)
         self.answering = Workshop("answer", in_work, limits.client_share)
         self.listing = Gate(1, WAITING_MAX, limits.client_share)
+        self.matching = Gate(1, WAITING_MAX, limits.client_share)
         self.waiters = Waiters(limits.waiters_max, limits.client_share)
         self.counters = counters or Counters()
         self.loop_lag = loop_lag or LoopLag()

@@ -52,6 +52,7 @@ class _Broker:
         self.has_left = False
         self.was_asked = False
         self.is_refused = False
+        self.sql_refused: Any = None
         self.schemas: Any = None
         self.since_s: float | None = None
         self.last_s: float | None = None
@@ -197,6 +198,7 @@ class BrokerWatch:
                 broker.is_refused = False
                 self._note_answer(broker, name)
                 self._note_schemas(broker, answer.get("schemas"))
+                self._note_sql(broker, answer.get("sql_refused"))
             self._stop.wait(BEAT_S if broker.answers() else BEAT_S / 4)
         client.close()
 
@@ -218,6 +220,13 @@ class BrokerWatch:
         if self.on_schemas is not None and mark != broker.schemas:
             broker.schemas = mark
             self.on_schemas()
+
+    def _note_sql(self, broker: _Broker, why: Any) -> None:
+        """`why`: the broker doesn't tell clients where this process answers SQL. Said once."""
+        if why != broker.sql_refused:
+            broker.sql_refused = why
+            if why:
+                logger.warning("the broker at %s tells nobody where these jobs answer SQL: %s", broker.address, why)
 
     def _note_refusal(self, broker: _Broker, error: Exception) -> None:
         """Said once where somebody has to change something: the queries fail by it too, and say it again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lakemq.gateway.routing.jobs import ALIVE_MS, Jobs
+from lakemq.gateway.routing.jobs import ADDRESSES_MAX, ALIVE_MS, Jobs
 from lakemq.testing import start_gateway
 from lakemq.testing.clocks import ManualClock
 from tests.gateway.access.asking import ask_as, token_of
@@ -38,8 +38,18 @@ def test_everybody_learns_of_himself_who_he_is(tmp_path: Path) -> None:
 def test_an_address_goes_with_the_jobs() -> None:
     clock, nothing = ManualClock(), Any
     jobs: Any = Jobs(nothing, nothing, clock)  # pyright: ignore[reportArgumentType]
-    jobs.hear([], "http://127.0.0.1:1")
+    jobs.hear_sql("jobs", "http://127.0.0.1:1")
     clock.time_ms += ALIVE_MS
     assert jobs.sql == "http://127.0.0.1:1"
     clock.time_ms += 1
     assert jobs.sql is None
+
+
+def test_who_said_which_address_is_remembered_up_to_a_bound() -> None:
+    jobs: Any = Jobs(Any, Any, ManualClock())  # pyright: ignore[reportArgumentType]
+    assert jobs.is_news("a", "http://x:0")
+    for each in range(ADDRESSES_MAX + 1):
+        jobs.hear_sql("a", f"http://x:{each}")
+    assert not jobs.is_news("a", "http://x:1")
+    assert jobs.is_news("a", "http://x:0"), "forgotten"
+    assert jobs.is_news("b", "http://x:1")
