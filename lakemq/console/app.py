@@ -58,7 +58,7 @@ class Console:
             Sessions(limits, self._ended),
             Tries(),
             Session("", NOBODY, addresses, 0) if is_open else None,
-            Places(limits.live_max),
+            Places(limits.live_max, limits.client_share),
             (f"lakemq_session_{port}", f"lakemq_broker_{port}"),
             by_tls,
         )

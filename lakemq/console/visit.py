@@ -163,6 +163,11 @@ class Visit:
         return RedirectResponse(where, 303)
 
     @property
+    def taker(self) -> str:
+        """Who takes of what all share: the user, or, where nobody has signed in, the address."""
+        return self.client if self.session is None else self.session.user
+
+    @property
     def client(self) -> str:
         """The address that asks."""
         return "" if self.request.client is None else self.request.client.host
