@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,10 +14,13 @@ import pyarrow as pa
 import pytest
 
 from lakemq.contract.forms import ARROW
+from lakemq.contract.sql_routes import ASKED_BY
+from lakemq.jobs.served.who import Who
 from lakemq.model.errors import SettingsError
 from lakemq.model.quota import BURST_S
 from lakemq.settings import load
 from lakemq.testing import GatewayProcess, start_gateway
+from lakemq.wire.credentials import TOKEN
 from tests.gateway.access.asking import allow, ask_as, make_user, token_of
 from tests.gateway.fleet.following import start_pair, wait_for
 from tests.gateway.http_client import TLS, WAIT_S, Answer, Connection, is_problem, produce, put_topic
@@ -350,14 +354,30 @@ def test_a_connection_is_one_of_whom_it_showed_last(gateway: GatewayProcess, htt
 
 
 def test_who_is_asked_for_by_the_jobs_has_none_of_their_connections(
+    gateway: GatewayProcess, http: httpx.Client, taker: Taker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs_token = make_user(http, f"jobs-of-{taker.name}", allow("Cluster:*", "Compact"))
+    limit(http, taker, connections=1)
+    by_jobs = taker.head("GET", "/v1/access", f"{ASKED_BY}: Bearer {jobs_token}")
+    monkeypatch.setenv(TOKEN, jobs_token)
+    with Connection(gateway) as jobs, Connection(gateway) as own, closing(Who(lambda: gateway.url)) as who:
+        assert ask(jobs, by_jobs).status == 200
+        assert ask(own, taker.produces()).status == 200
+        assert ask(jobs, by_jobs).status == 200
+        assert who.asks(f"Bearer {taker.token}", None).name == taker.name
+        assert is_held_up(ask(jobs, taker.produces()), taker, "connections")
+
+
+def test_who_only_asks_who_it_is_takes_a_connection_like_anyone(
     gateway: GatewayProcess, http: httpx.Client, taker: Taker
 ) -> None:
     limit(http, taker, connections=1)
-    with Connection(gateway) as jobs, Connection(gateway) as own:
-        assert ask(jobs, taker.head("GET", "/v1/access") + b"").status == 200
-        assert ask(own, taker.produces()).status == 200
-        assert ask(jobs, taker.head("GET", "/v1/access") + b"").status == 200
-        assert is_held_up(ask(jobs, taker.produces()), taker, "connections")
+    with Connection(gateway) as first:
+        assert ask(first, taker.head("GET", "/v1/access")).status == 200
+        for token in (taker.token, "lmq_0123456789abcdef_" + "0" * 64, ""):
+            with Connection(gateway) as second:
+                asked = taker.head("GET", "/v1/access", f"{ASKED_BY}: Bearer {token}")
+                assert is_held_up(ask(second, asked), taker, "connections")
 
 
 def test_a_connection_is_nobodys_once_it_shows_one_without_a_quota(
