@@ -26,11 +26,15 @@ from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.settings import Console as Limits
 from lakemq.settings import is_loopback
 from lakemq.web.asgi import Disconnected, read_body
+from lakemq.web.gate import Gate
 from lakemq.wire.credentials import NOBODY
 
 FORM = "application/x-www-form-urlencoded"
 FORM_FIELDS_MAX = 64
 PARSED_AT_ONCE_MAX = 64 * 1024
+VERIFIED_AT_ONCE_MAX = 16
+VERIFIED_WAITING_MAX = 256
+"""So many tokens are checked at once, and so many more wait for that, of addresses in turn."""
 PUBLIC = ("/sign-in", "/healthz")
 """Pages that take no token."""
 ID_CHARACTERS_MAX = 64
@@ -57,8 +61,9 @@ class Console:
             assets,
             Sessions(limits, self._ended),
             Tries(),
+            Gate(VERIFIED_AT_ONCE_MAX, VERIFIED_WAITING_MAX, limits.client_share),
             Session("", NOBODY, addresses, 0) if is_open else None,
-            Places(limits.live_max),
+            Places(limits.live_max, limits.client_share),
             (f"lakemq_session_{port}", f"lakemq_broker_{port}"),
             by_tls,
         )

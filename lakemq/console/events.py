@@ -36,15 +36,16 @@ class Event(NamedTuple):
 class EventStream(Response):
     """Events as they happen, until the browser leaves, the console stops, or it is time to reconnect."""
 
-    def __init__(self, events: AsyncIterator[Event], places: Places) -> None:
+    def __init__(self, events: AsyncIterator[Event], places: Places, user: str) -> None:
+        """`user`: whose of the places it takes."""
         super().__init__(media_type="text/event-stream")
         self._events = events
-        self._places = places
+        self._places, self._user = places, user
         del self.headers["content-length"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI's."""
-        with self._places.place():
+        with self._places.place(self._user):
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             writing = asyncio.ensure_future(self._write(send))
             stopping = asyncio.ensure_future(self._places.stopping.wait())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections import OrderedDict
 from collections.abc import Callable
 
 from lakemq.console.asked import Asked
 from lakemq.console.looks import Watches
 from lakemq.settings import Console
+from lakemq.web.room import Holders, Room
 from lakemq.wire.credentials import Credentials
 
 ID_BYTES = 32
@@ -29,23 +29,29 @@ class Session:
 
 
 class Sessions:
-    """By the random id that a cookie has: the oldest unused end where there are too many. `ended` is given each."""
+    """By the random id that a cookie has: where there are too many, the oldest unused end, and a user's own before
+    others'. `ended` is given each."""
 
     def __init__(self, limits: Console, ended: Callable[[Session], None]) -> None:
         self._limits = limits
         self._ended = ended
         self._key = secrets.token_bytes(ID_BYTES)
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._sessions: dict[str, Session] = {}
+        self._users: Holders[str] = Holders(Room.shared(limits.sessions_max, limits.client_share))
+        """Whose they are, those first that weren't used for longest."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def begin(self, session: Session) -> str:
         """Its id: a new one, so nobody can have had it before."""
-        name = new_id()
+        name, room = new_id(), self._users.room
+        if room.is_full_for(session.user) or (room.is_full and self._users.count_of(session.user)):
+            self.end(self._users.first_of(session.user))
+        elif room.is_full:
+            self.end(self._users.first())
         self._sessions[name] = session
-        while len(self._sessions) > self._limits.sessions_max:
-            self._ended(self._sessions.popitem(last=False)[1])
+        self._users.put(name, session.user, 1)
         return name
 
     def find(self, name: str, now_s: float) -> Session | None:
@@ -58,19 +64,20 @@ class Sessions:
             self.end(name)
             return None
         session.used_s = now_s
-        self._sessions.move_to_end(name)
+        self._users.put(name, session.user, 1)
         return session
 
     def end(self, name: str) -> None:
         """Forget it, and its token."""
         if (session := self._sessions.pop(name, None)) is not None:
+            self._users.remove(name)
             self._ended(session)
 
     def sweep(self, now_s: float) -> None:
         """End expired sessions. The least recently used one comes first."""
-        for name in list(self._sessions):
-            session = self._sessions[name]
-            if (now_s - session.used_s) * 1000 <= self._limits.session_idle_ms_max:
+        while self._sessions:
+            name = self._users.first()
+            if (now_s - self._sessions[name].used_s) * 1000 <= self._limits.session_idle_ms_max:
                 return
             self.end(name)
 

@@ -18,6 +18,7 @@ from lakemq.console.sessions import Session, Sessions
 from lakemq.console.tries import Tries
 from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.settings import Console
+from lakemq.web.gate import Gate
 
 DONE = {
     "created": "Topic created.",
@@ -50,7 +51,8 @@ NAME_MAX = 1_000
 
 class Services(NamedTuple):
     """What all requests of a console share. `anonymous`: brokers as nobody in particular asks them; None: it takes a
-    token to look. `live`: places of pages that are kept current."""
+    token to look. `verifying`: places to ask a broker whose a token is.
+    `live`: places of pages that are kept current."""
 
     limits: Console
     addresses: tuple[str, ...]
@@ -58,6 +60,7 @@ class Services(NamedTuple):
     assets: Assets
     sessions: Sessions
     tries: Tries
+    verifying: Gate
     anonymous: Session | None
     live: Places
     cookies: tuple[str, str]
@@ -161,6 +164,11 @@ class Visit:
         if "hx-request" in self.request.headers:
             return Response(headers={"HX-Redirect": where})
         return RedirectResponse(where, 303)
+
+    @property
+    def taker(self) -> str:
+        """Who takes of what all share: the user, or, where nobody has signed in, the address."""
+        return self.client if self.session is None else self.session.user
 
     @property
     def client(self) -> str:

@@ -57,6 +57,10 @@ CHANGES = Route(
     rights=guarded(Action.COMPACT),
 )
 
+ASKED_BY = "Jobs-Authorization"
+"""A header of `OWN_ACCESS`: the jobs' own `Authorization`, as the connection on which they ask for a user is theirs.
+A broker of an earlier version passes over it."""
+
 REFUSALS_MAX = 100
 """So many at most in one request."""
 WHAT_CHARACTERS_MAX = 400

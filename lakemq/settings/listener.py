@@ -209,7 +209,8 @@ class Console(Listener):
 
     `enabled`: whether `lakemq up` starts a console with the gateway. `sign_in_required`: everybody needs a token;
     otherwise users on this machine see what its brokers show without one, and only users on other machines need
-    one. A session ends after `session_idle_ms_max` without use, and when it is `session_ms_max` old.
+    one. A session ends after `session_idle_ms_max` without use, and when it is `session_ms_max` old. `client_share`:
+    also the share of the sessions, and of the pages with live updates, that one user may have.
     """
 
     port: int = Field(default=8088, ge=0, le=65535)
@@ -222,7 +223,7 @@ class Console(Listener):
     connections_max: int = Field(default=1_000, ge=1)
     connections_per_client_max: int = Field(default=500, ge=1)
     sessions_max: int = Field(default=1_000, ge=1, le=100_000)
-    """Concurrent sessions; beyond that, the least recently used ones end."""
+    """Concurrent sessions; beyond that, the least recently used ones end, a user's own before others'."""
     session_idle_ms_max: int = Field(default=8 * HOUR_MS, ge=60_000, le=24 * HOUR_MS)
     session_ms_max: int = Field(default=24 * HOUR_MS, ge=60_000, le=7 * 24 * HOUR_MS)
     live_max: int = Field(default=64, ge=1, le=10_000)

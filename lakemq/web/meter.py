@@ -31,6 +31,14 @@ def body_bytes(headers: Headers) -> int | None:
     return size
 
 
+def count_inflated(scope: Scope, came: int, plain: int) -> None:
+    """Of a body of `came` bytes there are `plain` without compression, its own or that of what it holds. Those count,
+    not how they came; `came` is counted already."""
+    meter: Meter | None = scope.get(METER)
+    if meter is not None and plain > came:
+        meter.took(plain - came)
+
+
 class MeteredAnswer(Whole):
     """Takes the place of a request's `send`."""
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 
 import httpx
 import pytest
@@ -15,7 +16,7 @@ from lakemq.console.asked import Broker
 from lakemq.contract import routes
 from lakemq.testing import GatewayProcess
 from lakemq.wire.credentials import NOBODY
-from tests.console.visitor import ConsoleProcess, Visitor
+from tests.console.visitor import ConsoleProcess, Guarded, Visitor, token_of
 from tests.gateway.http_client import produce, put_topic
 
 
@@ -68,6 +69,17 @@ def test_pages_that_are_kept_current_are_bounded_and_end_with_the_console(gatewa
         visitor.close()
         other.close()
         assert not any("Traceback" in line for line in console.log)
+
+
+def test_one_users_pages_leave_places_for_another_users(guarded: Guarded) -> None:
+    limits = {"console__live_max": 2, "console__client_share": 0.5, "console__sign_in_required": True}
+    with ConsoleProcess(guarded.gateway.url, **limits) as console, ExitStack() as stack:
+        visitors = [stack.enter_context(closing(Visitor(console.url))) for _ in range(3)]
+        many = token_of(guarded.http, "who-opens-many")
+        for visitor, token in zip(visitors, (many, many, guarded.admin), strict=True):
+            visitor.sign_in(token)
+        live = [stack.enter_context(each.http.stream("GET", "/live/overview")) for each in visitors]
+        assert [each.status_code for each in live] == [200, 503, 200]
 
 
 def test_a_place_is_free_again_once_a_browser_has_gone(gateway: GatewayProcess) -> None:

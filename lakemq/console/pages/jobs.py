@@ -63,9 +63,9 @@ async def _sinks(visit: Visit) -> dict[str, Mapping[str, Any]] | None:
 
 async def follow(visit: Visit) -> Response:
     """The page, again and again."""
-    visit.services.live.check()
+    visit.services.live.check(visit.taker)
     await visit.who()
-    return EventStream(_states(visit), visit.services.live)
+    return EventStream(_states(visit), visit.services.live, visit.taker)
 
 
 async def _states(visit: Visit) -> AsyncIterator[Event]:

@@ -27,9 +27,9 @@ TAIL_ROWS_MAX = 50
 
 async def follow_overview(visit: Visit) -> Response:
     """The overview, again and again."""
-    visit.services.live.check()
+    visit.services.live.check(visit.taker)
     await visit.who()
-    return EventStream(_overviews(visit), visit.services.live)
+    return EventStream(_overviews(visit), visit.services.live, visit.taker)
 
 
 async def _overviews(visit: Visit) -> AsyncIterator[Event]:
@@ -43,10 +43,10 @@ async def _overviews(visit: Visit) -> AsyncIterator[Event]:
 
 async def follow_group(visit: Visit) -> Response:
     """A group's lag, again and again."""
-    visit.services.live.check()
+    visit.services.live.check(visit.taker)
     await visit.who()
     group = await visit.broker.get(routes.GROUP.at(visit.path("group")))
-    return EventStream(_lags(visit, group), visit.services.live)
+    return EventStream(_lags(visit, group), visit.services.live, visit.taker)
 
 
 async def _lags(visit: Visit, group: dict[str, Any]) -> AsyncIterator[Event]:
@@ -63,10 +63,10 @@ async def _lags(visit: Visit, group: dict[str, Any]) -> AsyncIterator[Event]:
 
 async def follow_topic(visit: Visit) -> Response:
     """A topic's messages, from now on."""
-    visit.services.live.check()
+    visit.services.live.check(visit.taker)
     await visit.who()
     topic = await visit.broker.topic(visit.path("topic"))
-    return EventStream(_rows(visit, topic), visit.services.live)
+    return EventStream(_rows(visit, topic), visit.services.live, visit.taker)
 
 
 class _Tail:

@@ -32,29 +32,35 @@ async def sign_in(visit: Visit) -> Response:
     """Ask the broker who that is. The token goes into this process's memory, or nowhere."""
     services, now_s = visit.services, time.monotonic()
     following = visit.form.get("next", "/")
-    wait_s = services.tries.wait_s(visit.client, now_s)
-    if wait_s:
-        return _page(visit, 429, f"Too many attempts. Wait {wait_s:.0f} s.", following)
     try:
         token = parse_token(visit.form.get("token", "").strip()).text
     except Unauthenticated:
-        services.tries.failed(visit.client, now_s)
-        return _page(visit, 401, _NO_TOKEN, following)
+        return _refuse(visit, _NO_TOKEN, following)
     at = visit.form.get("at", "")
     address = at if at in services.addresses else services.addresses[0]
     session = Session("", Credentials(token), services.addresses, now_s)
     try:
-        who = await session.asked.brokers[address].who()
+        async with services.verifying.place(visit.client):
+            who = await session.asked.brokers[address].who()
     except LakemqError as error:
         await session.asked.close()
         if error.code != "unauthenticated":
             raise
-        services.tries.failed(visit.client, now_s)
-        return _page(visit, 401, _REFUSED, following)
+        return _refuse(visit, _REFUSED, following)
     session.user = "" if who.user is None else who.user.name
     services.sessions.end(visit.name)
     visit.name, visit.session = services.sessions.begin(session), session
     return visit.go(checked_next(following))
+
+
+def _refuse(visit: Visit, problem: str, following: str) -> Response:
+    """Only what failed is counted: a valid token is taken however often others failed from the same address."""
+    tries, now_s = visit.services.tries, time.monotonic()
+    wait_s = tries.wait_s(visit.client, now_s)
+    if wait_s:
+        return _page(visit, 429, f"Too many attempts with tokens that aren't valid. Wait {wait_s:.0f} s.", following)
+    tries.failed(visit.client, now_s)
+    return _page(visit, 401, problem, following)
 
 
 async def sign_out(visit: Visit) -> Response:

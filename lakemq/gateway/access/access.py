@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from lakemq.contract.grammar import Found
 from lakemq.contract.route import Route
-from lakemq.contract.sql_routes import OWN_ACCESS
+from lakemq.contract.sql_routes import ASKED_BY, OWN_ACCESS, USAGE
 from lakemq.gateway.access.admin_token import NAME, open_admin_token
 from lakemq.gateway.access.audit import Audit, Entry
 from lakemq.gateway.access.caller import SCOPE, Anonymous, Caller, Known, Seen
@@ -30,6 +30,7 @@ from lakemq.web.problems import Headers
 from lakemq.web.request_id import given_id, request_id_of
 from lakemq.wire.registering import read_tokens
 
+_ASKED_BY = ASKED_BY.lower().encode()
 CALLERS_MAX = 4_096
 """So many pairs of a token and an address are known without looking anything up, and so many addresses without one."""
 
@@ -112,8 +113,8 @@ class Access:
             raise
         try:
             if self._quotas is not None and not found.route.rights.public:
-                # By that the jobs ask for a user who asks them: the connection is theirs.
-                self._quotas.admit(caller.usage, scope, seated=found.route is not OWN_ACCESS)
+                seated = found.route is not OWN_ACCESS or not self._is_by_jobs(scope["headers"], address)
+                self._quotas.admit(caller.usage, scope, seated)
             caller.admit(found.route, found.values)
         except (Unauthenticated, Forbidden, OverQuota) as error:
             self.refused(caller, _shown(found.route, scope), error, request_id_of(scope))
@@ -185,6 +186,17 @@ class Access:
                 raise self._stranger(f"the token of user {caller.name} is over", headers, address, counts)
             self._tell(caller)
         return caller
+
+    def _is_by_jobs(self, headers: Headers, address: str | None) -> bool:
+        """Whether the jobs ask for a user who asks them: the connection is theirs. They say what that one takes, so
+        they are who may do so."""
+        said = [(b"authorization", value) for name, value in headers if name == _ASKED_BY]
+        try:
+            caller = self._caller(said, address)
+            caller.admit(USAGE, (ADMINISTRATOR,))
+        except LakemqError:
+            return False
+        return True
 
     def _find(self, said: bytes, headers: Headers, address: str | None, counts: bool) -> Caller:
         try:

@@ -31,7 +31,7 @@ from lakemq.storage.segment.rows import Row, body_row, change_row, value_of
 from lakemq.storage.segment.segment_index import Note
 from lakemq.storage.state.topics import Topic
 from lakemq.web.asgi import Scope, client_of, read_body, send_answer
-from lakemq.web.meter import METER, Meter
+from lakemq.web.meter import count_inflated
 from lakemq.web.problems import Answer, json_answer
 from lakemq.web.request import HttpRequest
 
@@ -93,20 +93,22 @@ def _decode_whole(headers: dict[str, str], body: bytes, scope: str, limits: Limi
     encoding = headers.get("content-encoding", "")
     plain = inflate(encoding, body, limits.request_bytes_max) if encoding else body
     rows = decode(headers.get("content-type", ""), headers, plain, limits)
+    # Arrow has compression of its own, and views, many of which may show the same bytes.
+    size = max(len(plain), rows.batch.nbytes) if isinstance(rows, ArrowRows) else len(plain)
     text = headers.get("idempotency-key")
     if text is None:
-        return _Decoded(rows, None, len(plain) - len(body))
+        return _Decoded(rows, None, size)
     if not 1 <= len(text) <= 256:
         raise InvalidRequest("an Idempotency-Key has 1 to 256 characters")
-    return _Decoded(rows, make_key(scope, text, _payload_headers(headers), plain), len(plain) - len(body))
+    return _Decoded(rows, make_key(scope, text, _payload_headers(headers), plain), size)
 
 
 class _Decoded(NamedTuple):
-    """`inflated`: so many bytes more there are than came."""
+    """`size`: so many bytes there are without compression."""
 
     rows: list[Draft] | ArrowRows
     key: Key | None
-    inflated: int
+    size: int
 
 
 class Producer:
@@ -194,34 +196,31 @@ class Producer:
         headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
         if "idempotency-key" in headers and ack == "none":
             raise InvalidRequest("ack=none has no result to repeat: it takes no Idempotency-Key")
-        scope_of_key = name if group is None else f"{name}/{group}"  # a slash is in no name
-        meter: Meter | None = scope.get(METER)
         if not is_large(headers, body):
-            answer = await self._store_in(scope_of_key, name, headers, body, ack, group, at_once, meter)
+            answer = await self._store_in(scope, name, headers, body, ack, group, at_once)
         else:
             client = client_of(scope)
             async with self._work.decoding.room(client):
                 run = self._work.decoding.run_for(client)
-                answer = await self._store_in(scope_of_key, name, headers, body, ack, group, run, meter)
+                answer = await self._store_in(scope, name, headers, body, ack, group, run)
         await self._keep_promise(ack)
         return answer
 
     async def _store_in(
         self,
-        scope_of_key: str,
+        scope: Scope,
         name: str,
         headers: dict[str, str],
         body: bytes,
         ack: str,
         group: str | None,
         run: Run,
-        meter: Meter | None,
     ) -> Answer:
         """Decode and store a request; what takes the longer the larger it is, `run` carries out."""
-        rows, key, inflated = await run(_decode_whole, headers, body, scope_of_key, self.limits)
+        scope_of_key = name if group is None else f"{name}/{group}"  # a slash is in no name
+        rows, key, size = await run(_decode_whole, headers, body, scope_of_key, self.limits)
+        count_inflated(scope, len(body), size)
         del body
-        if meter is not None and inflated > 0:  # what is stored counts, not how it came
-            meter.took(inflated)
         topic = await self._open(name)
         if key is not None:
             return await self._store_once(topic, rows, key, group, run)

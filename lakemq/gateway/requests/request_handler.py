@@ -14,6 +14,7 @@ from lakemq.model.message import Draft
 from lakemq.model.names import check_writable
 from lakemq.web.asgi import client_of, parse_int, read_body, send_answer
 from lakemq.web.gone import client_gone
+from lakemq.web.meter import count_inflated
 from lakemq.web.problems import json_answer
 from lakemq.web.request import HttpRequest
 
@@ -50,11 +51,15 @@ class RequestHandler:
         client = client_of(request.scope)
         with decoding.holding(len(body), client):
             if not is_large(headers, body):
-                return _decode_whole(headers, body, limits)
-            return await decoding.run_for(client)(_decode_whole, headers, body, limits)
+                draft, size = _decode_whole(headers, body, limits)
+            else:
+                draft, size = await decoding.run_for(client)(_decode_whole, headers, body, limits)
+        count_inflated(request.scope, len(body), size)
+        return draft
 
 
-def _decode_whole(headers: dict[str, str], body: bytes, limits: Limits) -> Draft:
+def _decode_whole(headers: dict[str, str], body: bytes, limits: Limits) -> tuple[Draft, int]:
+    """The message, and how many bytes the body has without compression."""
     encoding = headers.get("content-encoding", "")
     plain = inflate(encoding, body, limits.request_bytes_max) if encoding else body
-    return decode_one(headers.get("content-type", ""), headers, plain, limits)
+    return decode_one(headers.get("content-type", ""), headers, plain, limits), len(plain)

@@ -11,7 +11,8 @@ from lakemq.gateway.decode import inflate
 from lakemq.gateway.sinks.committer import Sinks
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import InvalidRequest, UnsupportedMediaType
-from lakemq.web.asgi import Client, Receive, client_of, read_body, send_answer
+from lakemq.web.asgi import Client, client_of, read_body, send_answer
+from lakemq.web.meter import count_inflated
 from lakemq.web.problems import json_answer
 from lakemq.web.request import HttpRequest
 
@@ -33,20 +34,22 @@ class Stager:
         if headers.get("content-type", "").partition(";")[0].strip().lower() != ARROW:
             raise UnsupportedMediaType(f"a part is {ARROW}")
         client = client_of(request.scope)
-        body = await self._body(request.receive, headers.get("content-encoding", ""), client)
+        came = await read_body(request.receive, self._work.limits.request_bytes_max)
+        body = await self._inflate(came, headers.get("content-encoding", ""), client)
+        count_inflated(request.scope, len(came), len(body))
         decoding = self._work.decoding
         with decoding.holding(len(body), client):
             group = query.get("group")
             run = decoding.run_for(client)
             part = await self._sinks.stage(sink, int(batch), name, query["topic"], group, body, run)
+        if part is not None:  # Arrow has compression of its own
+            count_inflated(request.scope, max(len(came), len(body)), part.bytes)
         answer = {"staged": part is not None, "messages": 0 if part is None else part.messages}
         await send_answer(request.send, json_answer(orjson.dumps(answer)))
 
-    async def _body(self, receive: Receive, encoding: str, client: Client) -> bytes:
+    async def _inflate(self, body: bytes, encoding: str, client: Client) -> bytes:
         decoding = self._work.decoding
-        bytes_max = self._work.limits.request_bytes_max
-        body = await read_body(receive, bytes_max)
         if not encoding:
             return body
         with decoding.holding(len(body), client):
-            return await decoding.run_for(client)(inflate, encoding, body, bytes_max)
+            return await decoding.run_for(client)(inflate, encoding, body, self._work.limits.request_bytes_max)

@@ -11,12 +11,12 @@ import json
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-from lakemq.contract.sql_routes import OWN_ACCESS
+from lakemq.contract.sql_routes import ASKED_BY, OWN_ACCESS
 from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.model.access import (
     ADMINISTRATOR,
@@ -34,7 +34,7 @@ from lakemq.model.errors import Busy, Forbidden, LakemqError, Unauthenticated
 from lakemq.model.network import is_neighbour
 from lakemq.model.sight import ANYBODY, Sight, sight_of
 from lakemq.wire.connections import Connections, NoAnswer
-from lakemq.wire.credentials import NOBODY
+from lakemq.wire.credentials import Credentials
 
 KEPT_S = 2.0
 """So long what a broker said holds."""
@@ -76,6 +76,19 @@ class Asker:
         """Whether it may ask for that table."""
         need = Need((Action.SQL,), Resource(Kind.LAKE, table))
         return all(user is None or user.may(need, self.source) for user in self.users)
+
+
+class _Aside(Credentials):
+    """The jobs' own token, where nothing is asked by it: they must never ask as the jobs, who may do all. By it a
+    broker knows that the connection isn't the user's."""
+
+    def headers(self, address: str) -> Mapping[str, str]:
+        own = super().headers(address)
+        return {ASKED_BY: own["Authorization"]} if own else own
+
+    def refused(self, address: str, sent: Mapping[str, str], content: bytes) -> str:
+        del address, sent, content  # it is the user's that was
+        return ""
 
 
 class Who:
@@ -122,8 +135,7 @@ class Who:
 
     def _ask(self, address: str, authorization: str | None) -> User | None:
         with self._lock:
-            # Without credentials of its own: it must never ask as the jobs, who may do all.
-            connections = self._connections.setdefault(address, Connections(address, NOBODY))
+            connections = self._connections.setdefault(address, Connections(address, _Aside()))
         headers = {} if authorization is None else {"Authorization": authorization}
         try:
             answer = connections.ask(OWN_ACCESS.at(), None, None, headers, ASK_S_MAX, answer_bytes_max=ANSWER_BYTES_MAX)

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import gzip
 import re
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
+import pyarrow as pa
 import pytest
 
+from lakemq.contract.forms import ARROW
+from lakemq.contract.sql_routes import ASKED_BY
+from lakemq.jobs.served.who import Who
 from lakemq.model.errors import SettingsError
 from lakemq.model.quota import BURST_S
 from lakemq.settings import load
 from lakemq.testing import GatewayProcess, start_gateway
+from lakemq.wire.credentials import TOKEN
 from tests.gateway.access.asking import allow, ask_as, make_user, token_of
 from tests.gateway.fleet.following import start_pair, wait_for
 from tests.gateway.http_client import TLS, WAIT_S, Answer, Connection, is_problem, produce, put_topic
 from tests.gateway.routing.asking import wait_until
 
 _numbers = count()
-ALL = (allow("Topic:*", "Pub", "Sub", "Get", "List"), allow("Group:*", "Pub", "Sub", "Get"))
+ALL = (allow("Topic:*", "Pub", "Sub", "Get", "List"), allow("Group:*", "Pub", "Sub", "Get"), allow("Sink:*", "Pub"))
 SELDOM = 0.001
 """Requests a second: one goes, and the next after a quarter of an hour."""
 LONG_S = 100
@@ -219,18 +225,53 @@ def test_a_body_in_chunks_is_counted_as_it_comes(gateway: GatewayProcess, http: 
         assert int(refused.headers["retry-after"]) > 1000 - BURST_S - LONG_S
 
 
+LARGE = 1_000_000
+RAW = "Content-Type: text/plain", "Content-Encoding: gzip"
+SQUEEZED = gzip.compress(b"x" * LARGE)
+
+
+def arrow(compression: str | None) -> bytes:
+    """A stream with one message of so many bytes."""
+    batch = pa.record_batch({"body": pa.array([b"x" * LARGE])})
+    options, sink = pa.ipc.IpcWriteOptions(compression=compression), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+ARROWS = f"Content-Type: {ARROW}"
+MESSAGES, REQUESTS = "POST /v1/topics/{0}/messages", "POST /v1/topics/{0}/requests?timeout_ms=1"
+PART = "PUT /v1/sinks/{0}/batches/0/parts/p?topic={0}"
+
+
+@pytest.mark.parametrize(
+    ("target", "headers", "body", "status"),
+    [
+        (MESSAGES, RAW, SQUEEZED, 200),
+        (MESSAGES, (ARROWS,), arrow("zstd"), 200),
+        (REQUESTS, RAW, SQUEEZED, 504),
+        (PART, (ARROWS,), arrow("zstd"), 200),
+        (PART, (ARROWS, "Content-Encoding: gzip"), gzip.compress(arrow(None)), 200),
+    ],
+    ids=["gzip", "zstd of Arrow", "gzip of a request", "zstd of a part", "gzip of a part"],
+)
 def test_a_compressed_body_is_counted_as_what_is_stored(
-    gateway: GatewayProcess, http: httpx.Client, taker: Taker
+    gateway: GatewayProcess,
+    http: httpx.Client,
+    taker: Taker,
+    target: str,
+    headers: tuple[str, ...],
+    body: bytes,
+    status: int,
 ) -> None:
     limit(http, taker, bytes_per_s=1_000)
-    body = gzip.compress(b"x" * 1_000_000)
-    gzipped = "Content-Type: text/plain", "Content-Encoding: gzip", f"Content-Length: {len(body)}"
+    method, path = target.format(taker.topic).split()
     with Connection(gateway) as connection:
-        path = f"/v1/topics/{taker.topic}/messages"
-        assert ask(connection, taker.head("POST", path, *gzipped) + body).status == 200
+        head = taker.head(method, path, *headers, f"Content-Length: {len(body)}")
+        assert ask(connection, head + body).status == status
         refused = ask(connection, taker.looks())
         assert is_held_up(refused, taker, "bytes")
-        assert int(refused.headers["retry-after"]) > 1_000 - BURST_S - LONG_S
+        assert 1_000 - BURST_S - LONG_S < int(refused.headers["retry-after"]) < 1_100, "once"
 
 
 def test_a_size_that_is_only_said_is_counted_up_to_the_largest_that_is_read(
@@ -313,14 +354,30 @@ def test_a_connection_is_one_of_whom_it_showed_last(gateway: GatewayProcess, htt
 
 
 def test_who_is_asked_for_by_the_jobs_has_none_of_their_connections(
+    gateway: GatewayProcess, http: httpx.Client, taker: Taker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs_token = make_user(http, f"jobs-of-{taker.name}", allow("Cluster:*", "Compact"))
+    limit(http, taker, connections=1)
+    by_jobs = taker.head("GET", "/v1/access", f"{ASKED_BY}: Bearer {jobs_token}")
+    monkeypatch.setenv(TOKEN, jobs_token)
+    with Connection(gateway) as jobs, Connection(gateway) as own, closing(Who(lambda: gateway.url)) as who:
+        assert ask(jobs, by_jobs).status == 200
+        assert ask(own, taker.produces()).status == 200
+        assert ask(jobs, by_jobs).status == 200
+        assert who.asks(f"Bearer {taker.token}", None).name == taker.name
+        assert is_held_up(ask(jobs, taker.produces()), taker, "connections")
+
+
+def test_who_only_asks_who_it_is_takes_a_connection_like_anyone(
     gateway: GatewayProcess, http: httpx.Client, taker: Taker
 ) -> None:
     limit(http, taker, connections=1)
-    with Connection(gateway) as jobs, Connection(gateway) as own:
-        assert ask(jobs, taker.head("GET", "/v1/access") + b"").status == 200
-        assert ask(own, taker.produces()).status == 200
-        assert ask(jobs, taker.head("GET", "/v1/access") + b"").status == 200
-        assert is_held_up(ask(jobs, taker.produces()), taker, "connections")
+    with Connection(gateway) as first:
+        assert ask(first, taker.head("GET", "/v1/access")).status == 200
+        for token in (taker.token, "lmq_0123456789abcdef_" + "0" * 64, ""):
+            with Connection(gateway) as second:
+                asked = taker.head("GET", "/v1/access", f"{ASKED_BY}: Bearer {token}")
+                assert is_held_up(ask(second, asked), taker, "connections")
 
 
 def test_a_connection_is_nobodys_once_it_shows_one_without_a_quota(
