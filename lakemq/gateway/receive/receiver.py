@@ -13,8 +13,9 @@ from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.groups.moves import Moves
 from lakemq.gateway.receipts.receive_request import Chosen, ReceiveRequest
 from lakemq.gateway.receipts.records import receipts
+from lakemq.gateway.receive.budget import Budget
 from lakemq.gateway.receive.places import Places
-from lakemq.gateway.receive.selection import Budget, Selection
+from lakemq.gateway.receive.selection import Selection
 from lakemq.gateway.receive.wakeups import Wakeups, Watched
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import FlowControl, Forbidden, PositionGone

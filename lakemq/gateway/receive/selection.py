@@ -11,9 +11,11 @@ from pyroaring import BitMap64
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.gaps import Gaps
 from lakemq.gateway.filter.expiry import count_expired, expiry_of
-from lakemq.gateway.filter.scan import SCAN_S_MAX, SCAN_STEP, SCANNED_MAX, is_light, rows_and_bytes
+from lakemq.gateway.filter.scan import SCAN_STEP, is_light, rows_and_bytes
 from lakemq.gateway.receipts.receive_request import Chosen, ReceiveRequest, values
 from lakemq.gateway.receive.backlog import Backlog, Backlogs, Key
+from lakemq.gateway.receive.budget import Budget, goes_on
+from lakemq.gateway.receive.seen import Seen
 from lakemq.gateway.work.slices import first_of, stretches
 from lakemq.gateway.work.work import Work
 from lakemq.storage.read.reader import Slice
@@ -26,8 +28,6 @@ IN_ORDER_STEP = 1_024
 PLACES_MAX = 10_000
 GAPS_MAX = 1_000
 """So many gaps of a queue wait at most for a message with which they are told."""
-Place = tuple[int, int]
-"""Where a group is in a queue: an offset, and how often that was reset."""
 
 
 class Looked(NamedTuple):
@@ -35,34 +35,6 @@ class Looked(NamedTuple):
 
     part: Slice
     found: list[Slice]
-
-
-class Budget:
-    """How many messages, and about how many bytes of memory, a receive may still take; and for how long it
-    may look for them."""
-
-    __slots__ = ("bytes_left", "messages_left", "seconds_left")
-
-    def __init__(self, messages: int, bytes_max: int) -> None:
-        self.messages_left = messages
-        self.bytes_left = bytes_max
-        self.seconds_left = SCAN_S_MAX
-
-    @property
-    def is_late(self) -> bool:
-        """Whether others come first now. Each queue is looked at a little even so: else some never would be."""
-        return self.seconds_left <= 0
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether there is room for no more."""
-        return self.messages_left <= 0 or self.bytes_left <= 0
-
-    def spend(self, parts: list[Slice]) -> None:
-        """These were chosen."""
-        for part in parts:
-            self.messages_left -= part.count
-            self.bytes_left -= part.frame.content.memory_bytes * part.count // max(part.frame.content.count, 1)
 
 
 class Selection:
@@ -77,8 +49,8 @@ class Selection:
         self._workshop = work.answering
         self._counters = work.counters
         self._gaps = gaps
-        # By queue: how far nothing was found from a cursor's place on, and what was gone there.
-        self._places: OrderedDict[Key, tuple[Place, int, list[Gap]]] = OrderedDict()
+        # By queue: how far nothing was found to hand out.
+        self._places: OrderedDict[Key, Seen] = OrderedDict()
         self._backlogs = Backlogs()
 
     async def choose(
@@ -120,10 +92,10 @@ class Selection:
 
     async def _take(self, view: _View, budget: Budget) -> tuple[Chosen, bool]:
         queue = view.queue
-        offset = self._place(view)
+        offset = self._seen(view).reached
         parts: list[Slice] = []
         scanned = 0
-        while (offset := view.after_gap(offset)) < queue.end_offset and _goes_on(budget, scanned):
+        while (offset := view.after_gap(offset)) < queue.end_offset and goes_on(budget, scanned):
             if view.takes_all:
                 found, reached = await self._next(view, offset, budget, passes=scanned > 0 and not parts)
             else:
@@ -135,7 +107,7 @@ class Selection:
             scanned += end - offset
             offset = end
         if not parts and offset > view.begin:
-            self._remember(view, offset)
+            self._remember(view, offset, offset)
         return Chosen(queue, parts, offset, view.resets, view.gaps), offset >= queue.end_offset or bool(parts)
 
     async def _next(self, view: _View, offset: int, budget: Budget, *, passes: bool) -> tuple[list[Slice], int]:
@@ -150,16 +122,18 @@ class Selection:
             await asyncio.sleep(0)  # others go on
         return found, reached
 
-    def _place(self, view: _View) -> int:
-        """Where to look from, past what nothing was found in; what is gone there is in the view's gaps again."""
-        place, offset, gaps = self._places.get(view.key, (None, 0, ()))
-        if place != view.place:
-            return view.begin
-        view.gaps.extend(gaps)
-        return offset
+    def _seen(self, view: _View) -> Seen:
+        """How far nothing is to be found; what is gone there is in the view's gaps again."""
+        seen = self._places.get(view.key)
+        if seen is None or not seen.holds_at(view.begin, view.resets):
+            return Seen(view.begin, view.resets, view.begin, view.begin, [])
+        seen = seen.from_(view.begin)
+        view.gaps.extend(seen.gaps)
+        view.seen_to = seen.reached
+        return seen
 
-    def _remember(self, view: _View, offset: int) -> None:
-        self._places[view.key] = view.place, offset, view.gaps[-GAPS_MAX:]
+    def _remember(self, view: _View, low: int, reached: int) -> None:
+        self._places[view.key] = Seen(view.begin, view.resets, low, reached, view.gaps[-GAPS_MAX:])
         self._places.move_to_end(view.key)
         while len(self._places) > PLACES_MAX:
             self._places.popitem(last=False)
@@ -183,7 +157,7 @@ class Selection:
                 view.taken.discard(order)  # it has expired meanwhile: the next one's turn
                 await asyncio.sleep(0)
         scanned = 0
-        while not backlog.is_full and _goes_on(budget, scanned):
+        while not backlog.is_full and goes_on(budget, scanned):
             backlog.place = view.after_gap(backlog.place)
             if backlog.place >= queue.end_offset:
                 break
@@ -216,25 +190,30 @@ class Selection:
 
     async def _pick(self, view: _View, budget: Budget) -> tuple[Chosen, bool]:
         """What matches and was not handed out; of retries, what doesn't match stays behind."""
-        picker, queue = _Picker(view), view.queue
-        offset, scanned = self._place(view), 0
-        # What stays behind is looked at again from the first on: so to end early would be never to come past it.
-        while (offset := view.after_gap(offset)) < queue.end_offset and _goes_on(
+        picker, queue, seen = _Picker(view), view.queue, self._seen(view)
+        offset, scanned = seen.low, 0
+        # What stays behind is come to first each time: so to end early might be never to come past it.
+        while (offset := view.after_gap(offset)) < queue.end_offset and goes_on(
             budget, scanned, may_be_late=picker.left_some_behind
         ):
-            looked, reached = await self._look(view, offset, SCAN_STEP, budget)
+            # What stayed behind may be with somebody now, or have expired: if not, it's on to what is new.
+            step = SCAN_STEP if scanned or offset >= seen.reached else 1
+            looked, reached = await self._look(view, offset, step, budget)
             for each in looked:
                 picker.look_at(each, budget)
                 if budget.is_spent:
                     break
             scanned += reached - offset
-            offset = reached
+            offset = max(reached, seen.reached) if picker.left_some_behind else reached
         if not budget.is_spent:
             picker.reached = offset
-        if picker.found_nothing and offset > view.begin:
-            self._remember(view, offset)
+        if not picker.parts and offset > view.begin:
+            # What is held up is looked at again.
+            end = max(offset, seen.reached) if picker.held_up is None else picker.held_up
+            self._remember(view, picker.low, end)
         chosen = Chosen(queue, picker.parts, picker.low, view.resets, view.gaps)
-        return chosen, offset >= queue.end_offset or not picker.found_nothing
+        is_all = offset >= queue.end_offset or bool(picker.parts) or picker.held_up is not None
+        return chosen, is_all
 
     async def _look(self, view: _View, offset: int, messages_max: int, budget: Budget) -> tuple[list[Looked], int]:
         """`_read`, and what of it matches. Nothing but what is read decides on that: what is out and what is
@@ -309,21 +288,18 @@ class _View:
         self.ahead = BitMap64() if cursor is None else cursor.ahead
         self.taken = taken
         self.gaps: list[Gap] = []
-        self.expired: list[Place] = []
+        self.expired: list[tuple[int, int]] = []
         """Ranges of offsets whose messages have expired, as they were read."""
         self.looked_to = begin
         """All below it was looked at, and won't be again, though some was left behind."""
+        self.seen_to = begin
+        """What is gone below it is in `gaps` already."""
         self._subscription = subscription or Subscription(wanted.group, wanted.topic)
 
     @property
     def key(self) -> Key:
         """What tells the view from that of other receives."""
         return _key(self.wanted, self.queue)
-
-    @property
-    def place(self) -> Place:
-        """Where the group is in the queue."""
-        return self.begin, self.resets
 
     @property
     def takes_all(self) -> bool:
@@ -354,6 +330,9 @@ class _View:
 
     def pass_over(self, begin: int, end: int) -> None:
         """No message is at these offsets: who receives is told."""
+        begin = max(begin, self.seen_to)
+        if begin >= end:
+            return
         if self.gaps and self.gaps[-1].end == begin:
             self.gaps[-1] = self.gaps[-1]._replace(end=end)
         else:
@@ -406,6 +385,8 @@ class _Picker:
     def __init__(self, view: _View) -> None:
         self._view = view
         self._left_behind: int | None = None
+        self.held_up: int | None = None
+        """The first message that matches and may not be handed out now."""
         self.parts: list[Slice] = []
         self.reached = view.begin
 
@@ -413,11 +394,6 @@ class _Picker:
     def left_some_behind(self) -> bool:
         """Whether nothing was chosen, but something left behind."""
         return not self.parts and self._left_behind is not None
-
-    @property
-    def found_nothing(self) -> bool:
-        """Whether nothing was chosen and nothing left behind."""
-        return not self.parts and self._left_behind is None
 
     @property
     def low(self) -> int:
@@ -460,6 +436,7 @@ class _Picker:
                 order = view.order_of(offset, keys[number])
                 if view.is_held_up(order):
                     self._left_behind = offset if self._left_behind is None else self._left_behind
+                    self.held_up = offset if self.held_up is None else self.held_up
                     continue
                 view.taken.add(order)
             one = stretch._replace(row=stretch.row + number, count=1)
@@ -471,10 +448,3 @@ class _Picker:
 
 def _key(wanted: ReceiveRequest, queue: Queue) -> Key:
     return wanted.group, wanted.topic, wanted.filter, *queue.key
-
-
-def _goes_on(budget: Budget, scanned: int, *, may_be_late: bool = False) -> bool:
-    """Whether a receive that has looked at so many messages of a queue looks at more."""
-    if budget.is_spent or scanned >= SCANNED_MAX:
-        return False
-    return may_be_late or not (scanned and budget.is_late)
