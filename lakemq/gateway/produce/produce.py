@@ -252,11 +252,11 @@ class Producer:
 
     async def _first_result(self, note: Note) -> Stored | None:
         """What the request was answered that the note is of: its frame may have to be read, or the lake."""
-        reader = self._store.reader
+        reader, floor = self._store.reader, self._log.topics.floor
         plan = plan_result(note, reader)
         if plan is None or reader.cached(plan):
-            return None if plan is None else read_result(note, plan, reader)
-        return await asyncio.to_thread(read_result, note, plan, reader)
+            return None if plan is None else read_result(note, plan, reader, floor)
+        return await asyncio.to_thread(read_result, note, plan, reader, floor)
 
     async def _append(
         self, topic: Topic, rows: list[Draft] | ArrowRows, key: Key | None, group: str | None, run: Run

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from zlib import crc32
 
 from crc32c import crc32c
@@ -99,9 +100,12 @@ def plan_result(note: Note, reader: Reader) -> PositionPlan | None:
         return None
 
 
-def read_result(note: Note, plan: PositionPlan, reader: Reader) -> Stored | None:
-    """The request's result, or None when retention took its messages; raises `LogDamaged` when it is lost: to store the
-    request twice would be worse. In any thread."""
+def read_result(
+    note: Note, plan: PositionPlan, reader: Reader, floor: Callable[[str, int], int] = lambda topic, queue_id: 0
+) -> Stored | None:
+    """The request's result, or None when retention took its messages, or they were deleted with their topic, as is what
+    is below a queue's `floor`; raises `LogDamaged` when it is lost: to store the request twice would be worse. In any
+    thread."""
     try:
         frame = reader.read_message(plan).frame
     except (MessageNotFound, PositionGone):
@@ -109,4 +113,10 @@ def read_result(note: Note, plan: PositionPlan, reader: Reader) -> Stored | None
     placed = json.loads(frame.meta.notes)[note.number]["placed"] if frame.meta.notes else None
     if placed is None:
         raise LogDamaged("this request was stored before; what it was answered is lost to damage of the log")
-    return Stored([Placed(*where) for where in placed], frame.meta.store_time_ms)
+    stored = [Placed(*where) for where in placed]
+    runs = frame.meta.runs
+    for queue_id, offset, position in stored:
+        run = runs[bisect_right(runs, position - frame.meta.first_position, key=lambda run: run.row) - 1]
+        if offset < floor(run.topic, queue_id):
+            return None
+    return Stored(stored, frame.meta.store_time_ms)

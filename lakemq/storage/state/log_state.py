@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lakemq.model.errors import LogVersion
+from lakemq.model.names import retry_topic
 from lakemq.storage.state.access_state import AccessState
 from lakemq.storage.state.group_state import GroupState
 from lakemq.storage.state.log_identity import LogIdentity
@@ -39,12 +40,12 @@ class LogState:
         """What a group receives goes on where its offsets were reset to; and what it nacked before it may
         nack again, as it gets it again."""
         self.routing.receipts.reset(group, topic, offsets)
-        self.routing.nacked.pop(group, None)
+        self.routing.forget_nacked(group, topic)
 
     def _delete_group(self, group: str) -> None:
         """Nothing is known of what the group received and nacked."""
         self.routing.receipts.forget_group(group)
-        self.routing.nacked.pop(group, None)
+        self.routing.forget_nacked(group, retry_topic(group))
         self.routing.forget_dead_of(group)
         self.routing.forget_retries_of(group)
 

@@ -29,6 +29,7 @@ from lakemq.model.names import (
     REDRIVE_TOPIC,
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
+    retry_topic,
 )
 from lakemq.storage.segment.content import Content
 from lakemq.storage.segment.frame import Meta, Run
@@ -102,6 +103,8 @@ class RoutingState:
         self.transactions = OpenHalves()
         self.nacked: dict[str, BitMap64] = {}
         """By group, the positions of messages that it has nacked."""
+        self.nacked_of: dict[tuple[str, str], BitMap64] = {}
+        """The same by group and topic, also of the message that a retry is of, as far as that is known."""
         self.decisions: dict[int, BitMap64] = {}
         """By position, the logged decisions that may be open still; empty: to be read again."""
         self.redrives = BitMap64()
@@ -171,12 +174,27 @@ class RoutingState:
     def _nack(self, meta: Meta, content: Content, run: Run) -> None:
         first, end = _range(meta, run)
         self.nacks.add_range(first, end)
-        rows = _rows(content, run, "group", "origin_message_id")
-        for position, (group, message_id) in zip(range(first, end), rows, strict=True):
+        rows = _rows(content, run, "group", "origin_message_id", "real_topic")
+        for position, (group, message_id, topic) in zip(range(first, end), rows, strict=True):
             target = position_of(message_id)
             self.nack_targets[position] = target
             self.retries_of.add(group, position, position + 1)
             self.nacked.setdefault(group, BitMap64()).add(target)
+            if topic is not None:
+                self.nacked_of.setdefault((group, topic), BitMap64()).add(target)
+
+    def forget_nacked(self, group: str, topic: str) -> None:
+        """The group may nack again what it nacked of the topic, and what nobody knows the topic of; with its retry
+        topic, which has messages of all of them, that is all."""
+        kept = {key: known for key, known in self.nacked_of.items() if key[0] == group and key[1] != topic}
+        if topic == retry_topic(group):
+            for key in kept:
+                del self.nacked_of[key]
+            kept = {}
+        self.nacked_of.pop((group, topic), None)
+        left = BitMap64().union(*kept.values()) & self.nacked.pop(group, BitMap64())
+        if left:
+            self.nacked[group] = left
 
     def _decision(self, meta: Meta, content: Content, run: Run) -> None:
         rows = _rows(content, run, "tag", "body", "origin_message_id")
@@ -334,6 +352,10 @@ class RoutingState:
             positions.remove_range(0, min_position)
             if not positions:
                 del self.nacked[group]
+        for key, positions in list(self.nacked_of.items()):
+            positions.remove_range(0, min_position)
+            if not positions:
+                del self.nacked_of[key]
         for position, causes in list(self.decisions.items()):
             if causes and causes.isdisjoint(self.decided):
                 del self.decisions[position]
@@ -347,6 +369,7 @@ class RoutingState:
             setattr(copied, name, getattr(self, name).copy())
         copied.dead_floor, copied.discarded_floor = self.dead_floor, self.discarded_floor
         copied.nacked = yield from copy_each(self.nacked, BitMap64.copy, STEP)
+        copied.nacked_of = yield from copy_each(self.nacked_of, BitMap64.copy, STEP)
         copied.dead_of = yield from self.dead_of.copy_in_steps()
         copied.retries_of = yield from self.retries_of.copy_in_steps()
         copied.receipts = yield from self.receipts.copy_in_steps()
@@ -372,6 +395,7 @@ class RoutingState:
             "moved": [pack_numbers(self.moved), pack_numbers(self.moved.values())],
             "transactions": self.transactions.dump(),
             "nacked": {group: pack(positions) for group, positions in self.nacked.items()},
+            "nacked_of": [[*key, pack(positions)] for key, positions in self.nacked_of.items()],
             "decisions": pack_numbers(self.decisions),
             "redrives": pack(self.redrives),
             "recalled": pack(self.recalled),
@@ -399,6 +423,7 @@ class RoutingState:
         self.moved = _unpack_dict(dumped["moved"])
         self.transactions.restore(dumped["transactions"])
         self.nacked = {group: unpack(positions) for group, positions in dumped["nacked"].items()}
+        self.nacked_of = {(group, topic): unpack(text) for group, topic, text in dumped.get("nacked_of", ())}
         self.decisions = {position: BitMap64() for position in unpack_numbers(dumped["decisions"])}
         self.redrives, self.recalled = unpack(dumped["redrives"]), unpack(dumped["recalled"])
         self.receipts.restore(dumped.get("receipts", {}))

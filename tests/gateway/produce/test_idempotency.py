@@ -66,6 +66,21 @@ def test_a_key_is_the_topics_own(http: httpx.Client, topic: str) -> None:
     assert len(ids) == 2
 
 
+@pytest.mark.parametrize("form", BODIES)
+def test_a_key_of_a_topic_that_was_deleted_is_unknown_to_the_one_made_again(
+    http: httpx.Client, topic: str, form: str
+) -> None:
+    """Regression: the answer was that of the messages that are no more, and nothing was stored."""
+    first = post(http, topic, "k", form, BODIES[form]).json()
+    assert http.delete(f"/v1/topics/{topic}").is_success
+    again = post(http, topic, "k", form, BODIES[form])
+    assert (again.status_code, again.json() == first) == (200, False)
+    stored = pull_all(http, topic)
+    assert stored
+    assert post(http, topic, "k", form, BODIES[form]).json() == again.json()
+    assert pull_all(http, topic) == stored
+
+
 def test_a_request_that_was_refused_does_not_use_up_its_key(http: httpx.Client, topic: str) -> None:
     assert is_problem(post(http, topic, "k", JSON, b'{"messages": []}'), 400, "invalid_request")
     queue = b'{"messages": [{"body": "x", "queue_id": 99}]}'

@@ -405,7 +405,8 @@ def normal(state: RoutingState, min_position: int) -> dict[str, Any]:
         for name in names:  # a set may be written in more ways than one
             sets[name] = list(unpack(sets[name]))
     dumped["nacked"] = {group: list(unpack(text)) for group, text in dumped["nacked"].items()}
-    for subscription in receipts["subscriptions"]:
+    dumped["nacked_of"] = sorted([*key, list(unpack(text))] for *key, text in dumped["nacked_of"])
+    for subscription in [*receipts["subscriptions"], *receipts.get("left", ())]:
         subscription["cursors"] = [[*cursor[:4], list(unpack(cursor[4]))] for cursor in subscription["cursors"]]
     # Which slots, that is another matter: they are sorted out, and what is decided leaves them, at one time or another.
     dues = BitMap64(position for _, _, text in dumped["dues"] for position in unpack(text))

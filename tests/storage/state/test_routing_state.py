@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyroaring import BitMap64
 
 from lakemq.model.names import (
     DECISION_TOPIC,
@@ -208,3 +209,22 @@ def test_a_deleted_group_takes_with_it_what_was_to_be_retried_for_it() -> None:
     assert other.dump() == state.dump()
     state.forget_retries_of("h")
     assert list(state.delays) == [2]
+
+
+def test_a_reset_of_one_topic_forgets_no_nack_of_another() -> None:
+    """Regression: who nacked again a message of another topic got it twice."""
+    frames = Frames()
+    for target, of in enumerate(("t", "u", "u", "v")):
+        topic, row = nack(target)
+        frames.apply((topic, change_row(row, real_topic=of)))
+    frames.state.nacked["old"] = BitMap64([7])  # of a log of before it was kept of which topic
+    for state in (RoutingState(), frames.state):
+        state.restore(frames.state.dump())
+        state.forget_nacked("g", "u")
+        state.forget_nacked("old", "t")
+        assert {group: list(positions) for group, positions in state.nacked.items()} == {"g": [0, 3]}
+        state.tidy(3)
+        assert (list(state.nacked["g"]), list(state.nacked_of)) == ([3], [("g", "v")])
+        state.forget_nacked("g", "%RETRY%g")
+        assert not state.nacked
+        assert not state.nacked_of
