@@ -167,7 +167,7 @@ class Visit:
 
     @property
     def taker(self) -> str:
-        """Who takes of what all share: the user, or, where nobody has signed in, the address."""
+        """By whom live pages are counted: the user, or the address if nobody is signed in."""
         return self.client if self.session is None else self.session.user
 
     @property

@@ -24,10 +24,15 @@ from lakemq.model.errors import (
 )
 from lakemq.model.names import REDRIVE_TOPIC
 from lakemq.storage.segment.rows import Row, make_row
+from lakemq.web.room import Room
 
 logger = logging.getLogger(__name__)
 
 OPEN_MAX = 16
+GROUP_OPEN_MAX = 4
+USER_OPEN_MAX = 12
+"""So many of one group, and of one user as long as the process runs: a slow one may take days, and others have room
+meanwhile."""
 SEARCHES_MAX = 2
 """At a time: each takes a thread, and pulls need some too."""
 
@@ -43,6 +48,7 @@ class Redriver:
         """The redrives that this process goes on with no more: they take no place, and the next one goes on."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._beginning = 0
+        self._of_group, self._of_user = Room(OPEN_MAX, GROUP_OPEN_MAX), Room(OPEN_MAX, USER_OPEN_MAX)
 
     def start(self) -> None:
         """Go on with the redrives that the log says aren't done."""
@@ -57,7 +63,9 @@ class Redriver:
 
     # Beginning -------------------------------------------------------------------------------
 
-    async def begin(self, group: str, where: str | None, rate_per_s: float, dry_run: bool) -> tuple[str, int, int]:
+    async def begin(
+        self, group: str, where: str | None, rate_per_s: float, dry_run: bool, user: str = ""
+    ) -> tuple[str, int, int]:
         """Redrive the group's dead letters that satisfy `where`; returns the redrive's id, how many they
         are, and how many letters of the group are neither in the log nor in the lake any more. Who asked is told when
         it is confirmed that they will be redriven. A dry run only says which.
@@ -69,16 +77,28 @@ class Redriver:
             raise Busy(f"{SEARCHES_MAX} redrives are looking for dead letters already")
         if not dry_run and len(self._executor.state.redrives - self._stopped) + self._beginning >= OPEN_MAX:
             raise FlowControl(f"{OPEN_MAX} redrives go on already")
+        if not dry_run and self._of_group.is_full_for(group):
+            raise FlowControl(f"{GROUP_OPEN_MAX} redrives of group {group} go on already")
+        if not dry_run and self._of_user.is_full_for(user):
+            raise FlowControl(f"{USER_OPEN_MAX} redrives of this user go on already")
         self._beginning += 1
         try:
-            since = self._executor.log.next_position
-            matched, gone = await find_dead_letters(self._executor, self._cold, group, where)
-            redrive = Redrive(group, where, rate_per_s, since, matched, dry_run)
-            position = await self._record(redrive)
+            with self._of_group.place(group), self._of_user.place(user):
+                return await self._begin(group, where, rate_per_s, dry_run, user)
         finally:
             self._beginning -= 1
+
+    async def _begin(
+        self, group: str, where: str | None, rate_per_s: float, dry_run: bool, user: str
+    ) -> tuple[str, int, int]:
+        since = self._executor.log.next_position
+        matched, gone = await find_dead_letters(self._executor, self._cold, group, where)
+        redrive = Redrive(group, where, rate_per_s, since, matched, dry_run)
+        position = await self._record(redrive)
         if not dry_run:
-            self._spawn(position, redrive)
+            self._of_group.take(group)
+            self._of_user.take(user)
+            self._spawn(position, redrive, user)
         return self._executor.message_id(position), len(matched), gone
 
     async def _record(self, redrive: Redrive) -> int:
@@ -87,22 +107,27 @@ class Redriver:
         assert placed is not None
         return placed.position
 
-    def _spawn(self, position: int, redrive: Redrive | None) -> None:
-        task = asyncio.get_running_loop().create_task(self._carry_or_stop(position, redrive))
+    def _spawn(self, position: int, redrive: Redrive | None, user: str | None = None) -> None:
+        """`redrive` None: it was begun by a process before, by nobody knows whom. Else it has its places."""
+        task = asyncio.get_running_loop().create_task(self._carry_or_stop(position, redrive, user))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _carry_or_stop(self, position: int, redrive: Redrive | None) -> None:
+    async def _carry_or_stop(self, position: int, redrive: Redrive | None, user: str | None) -> None:
         try:
             await self._carry_through(position, redrive)
         except Exception:
             logger.exception("the redrive at %d has stopped, and continues after a restart", position)
             self._stopped.add(position)
+        finally:
+            if user is not None:
+                self._of_user.leave(user)
 
     async def _carry_through(self, position: int, redrive: Redrive | None) -> None:
         try:
             if redrive is None:
                 redrive = await self._read_once_there(position)
+                self._of_group.take(redrive.group)
             run = self._runs[position] = Run(self._executor, self._cold, position, Progress(redrive))
             await run.run()
         except RedriveNotFound:
@@ -111,6 +136,8 @@ class Redriver:
             await self._executor.execute([(position, make_row(body=b"", cause=position), topic.queues[0])])
         finally:
             self._runs.pop(position, None)
+            if redrive is not None:
+                self._of_group.leave(redrive.group)
 
     # Looking up ------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 BATCH_MESSAGES = 1_000
 BATCH_S = 0.05
+LOOK_S = 1.0
 AGAIN_S = 1.0
 """After a write that failed."""
 
@@ -67,12 +68,19 @@ class Run:
         await self._again_until_written(self._look_back)
         due = loop.time()
         while self._left:
-            await asyncio.sleep(due - loop.time())
+            await self._until(due)
             taken = await self._again_until_written(self._redrive_some)
             due = max(due + taken / redrive.rate_per_s, loop.time())
             if self._executor.log.backlogged:
                 await self._again_until_written(self._executor.log.flushed)
         await self._again_until_written(self._finish)
+
+    async def _until(self, due: float) -> None:
+        """Wait, as long as there is anything to redrive: a group that is deleted takes its dead letters along."""
+        loop = asyncio.get_running_loop()
+        while (wait_s := due - loop.time()) > 0 and self._left:
+            await asyncio.sleep(min(wait_s, LOOK_S))
+            self._left &= self._executor.state.dead
 
     async def _again_until_written(self, step: Callable[[], Awaitable[T]]) -> T:
         return await again_while(step, lambda error: not isinstance(error, LogDamaged))  # which no time heals

@@ -63,7 +63,9 @@ def make_router(redriver: Redriver, discarder: Discarder, listing: Listing, grou
     @serves(router, dead_letter_routes.REDRIVE, status_code=202)
     async def begin(request: Request, group: str, body: RedriveBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         _check_predicate(request, group, body.where)
-        redrive_id, matched, gone = await redriver.begin(check_group(group), body.where, body.rate_per_s, body.dry_run)
+        redrive_id, matched, gone = await redriver.begin(
+            check_group(group), body.where, body.rate_per_s, body.dry_run, caller_of(request.scope).name
+        )
         return {"redrive_id": redrive_id, "matched": matched} | ({"gone": gone} if gone else {})
 
     @serves(router, dead_letter_routes.REDRIVEN)

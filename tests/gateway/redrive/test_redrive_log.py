@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from pyroaring import BitMap64
 
-from lakemq.gateway.redrive import Discarder, discarder
+from lakemq.gateway.redrive import Discarder, discarder, redriver
 from lakemq.gateway.redrive.dead_letters import find_copies
 from lakemq.gateway.routing.nacks import Nack
-from lakemq.model.errors import Busy, InvalidRequest, LogDamaged, RedriveNotFound, StoreUnwritable
+from lakemq.model.errors import Busy, FlowControl, InvalidRequest, LogDamaged, RedriveNotFound, StoreUnwritable
 from lakemq.model.message import Draft
 from lakemq.model.names import DISCARD_TOPIC, dead_letter_topic, retry_topic
 from tests.gateway.routing.harness import Message, RoutingHarness, anybody
@@ -23,6 +23,8 @@ from tests.gateway.routing.harness import Message, RoutingHarness, anybody
 GROUP = "g"
 LEAD_MS = 10_000
 FAST = 100_000
+SLOW = 0.001
+"""The next one after a quarter of an hour."""
 WAIT_S = 60.0
 
 
@@ -47,7 +49,7 @@ def of_topic(harness: RoutingHarness, topic: str) -> list[Message]:
     return [message for message in harness.messages() if message.topic == topic]
 
 
-def begin(harness: RoutingHarness, where: str | None = None, rate_per_s: int = FAST) -> str:
+def begin(harness: RoutingHarness, where: str | None = None, rate_per_s: float = FAST) -> str:
     return harness.run(harness.broker.redriver.begin(GROUP, where, rate_per_s, False))[0]
 
 
@@ -342,3 +344,22 @@ def test_a_redrive_reports_what_was_discarded_before_it_came_to_it(harness: Rout
     shown = finished(harness, redrive_id)
     assert shown["redriven"] + shown["failed"] == len(dead)
     assert shown["failed"] == discarded
+
+
+def test_slow_redrives_of_one_group_leave_room_and_end_with_their_group(harness: RoutingHarness) -> None:
+    dead = make_dead(harness, 3 * redriver.GROUP_OPEN_MAX)
+    each = [dead[at : at + 3] for at in range(0, len(dead), 3)]  # one goes at once, and one after the restart
+    slow = [begin(harness, f"position IN ({a}, {b}, {c})", SLOW) for a, b, c in each]
+    with pytest.raises(FlowControl, match=f"redrives of group {GROUP}"):
+        begin(harness, rate_per_s=SLOW)
+    harness.restart(LEAD_MS, clean=False)
+    for each in slow:
+        finished(harness, each, "running")
+    harness.run(asyncio.sleep(0.1))
+    with pytest.raises(FlowControl, match=f"redrives of group {GROUP}"):
+        begin(harness, rate_per_s=SLOW)
+    assert harness.run(harness.broker.redriver.begin("another", None, FAST, False))[1:] == (0, 0)
+    harness.run(harness.broker.groups.delete(GROUP))
+    for each in slow:
+        finished(harness, each)
+    finished(harness, begin(harness))
