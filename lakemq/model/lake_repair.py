@@ -10,6 +10,7 @@ from lakemq.model.topic_table import PREFIX
 
 RUNS = "maintenance_runs"
 STATS = "lake_stats"
+HOLES = "log_holes"
 
 WHOEVER = "whichever brokers what is torn was of"
 
@@ -34,12 +35,12 @@ class Source(Enum):
     LOGS = "the brokers' logs"
     LAKE = "another table of the lake"
     JOBS = "the jobs' own work"
-    """Nothing writes them again. They are about the jobs, and no message is among them."""
+    """Nothing writes them again. They say what the jobs have done or found, and no message is among them."""
 
 
 def source_of(table: str) -> Source:
     """By the table's name."""
-    if table in (RUNS, STATS):
+    if table in (RUNS, STATS, HOLES):
         return Source.JOBS
     return Source.LAKE if table.startswith(PREFIX) else Source.LOGS
 

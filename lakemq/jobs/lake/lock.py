@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from lakemq.objects.path import beside
 from lakemq.storage.disk.privacy import DIRECTORY_MODE, FILE_MODE
+from lakemq.storage.lake.merge_files import sweep_scratch
 from lakemq.storage.lake.table_file import sweep_uploads
 
 _FILE = "_lock"
@@ -41,6 +42,7 @@ class LakeLock:
         is_ours = self._file.getChannel().tryLock() is not None
         if is_ours:
             sweep_uploads(self._lake)
+            sweep_scratch(self._lake)
         return is_ours
 
     def release(self, *, still_writes: bool = False) -> None:

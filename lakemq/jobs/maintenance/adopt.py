@@ -12,6 +12,7 @@ from contextlib import closing
 from lakemq.jobs.errors import LakeOutOfStep
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance.work import Outcome, Work
+from lakemq.jobs.tables.holes import rename_holes
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.topic_table import TopicTable
 from lakemq.jobs.tables.turns import KEEPING, turn_of
@@ -29,6 +30,7 @@ def adopt(work: Work) -> Outcome:
     for address in work.broker_url.split(","):
         with closing(LogClient(address, retry_s=5.0)) as client:
             end = client.end()
+        _rename_holes(work, end.broker, end.log_id)
         for table in work.tables():
             work.check()
             mark = read_progress(table.path(work.lake)).logs.get(end.broker)
@@ -44,6 +46,18 @@ def adopt(work: Work) -> Outcome:
                 _rename_in_topic_table(work, table, end.broker, name, mark, end.log_id)
                 renamed.setdefault(name, {})[table.path.name] = mark.log_id
     return Outcome({"renamed": renamed})
+
+
+def _rename_holes(work: Work, broker: str, log_id: str) -> None:
+    """Before any table says that it is done: else they would stay those of the new log, and hide what it lacks."""
+    for table in work.tables():
+        mark = read_progress(table.path(work.lake)).logs.get(broker)
+        if mark is not None and mark.log_id != log_id:
+            work.check()
+            work.check_driver()
+            rename_holes(work.lake, broker, f"{broker}~{mark.log_id[:DIGITS]}")
+            work.bring_to_disk()
+            return
 
 
 def _rename(work: Work, table: LakeTable, broker: str, name: str, mark: LogMark, log_id: str) -> None:

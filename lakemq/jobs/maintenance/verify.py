@@ -138,6 +138,8 @@ class _Broker:
                 self._report.add(check="log", broker=self._broker, low=low, high=high, error=error.detail)
             return
         append_holes(self._work.lake, self._broker, holes, LOST)
+        if holes:
+            self._work.bring_to_disk()  # nothing writes them again
         self._holes += holes
         empty = [position for hole in holes for position in range(hole.first, hole.last + 1)]
         self._report.log_rows += high - low - len(empty)

@@ -85,6 +85,14 @@ def append_holes(lake: Path, broker: str, holes: Sequence[Hole], kind: str) -> N
     write_deltalake(str(lake / HOLES), table, mode="append", storage_options=delta_options(lake))
 
 
+def rename_holes(lake: Path, broker: str, name: str) -> None:
+    """Has what is known of that broker's log be known of `name`'s; again it does nothing."""
+    if not read_holes(lake, broker):
+        return
+    table = DeltaTable(str(lake / HOLES), storage_options=delta_options(lake))
+    table.update(predicate=f"broker = '{broker}'", updates={"broker": f"'{name}'"})  # brokers' names have no quotes
+
+
 def holes_of_log(client: LogClient, begin: int, end: int, log_id: str) -> list[Hole]:
     """The positions from `begin` on, below `end`, at which the log has no message. Raises `LogReplaced` when it is
     another log than that one, unless that is empty."""

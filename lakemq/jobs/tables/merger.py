@@ -23,15 +23,10 @@ from lakemq.jobs.tables.table_log import action_of, delta_class
 from lakemq.jobs.tables.turns import turn_of
 from lakemq.model.errors import LakeUnreadable
 from lakemq.model.merging import Limits, Merge, TableFile, merge_all, next_merge, unfinished
-from lakemq.objects.path import beside
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.lake.live_files import Action, LiveFiles
-from lakemq.storage.lake.merge_files import Input, merge_files
+from lakemq.storage.lake.merge_files import Input, merge_files, scratch_of
 from lakemq.storage.lake.object_files import files_of
-from lakemq.storage.lake.proof_mark import FOLDER
-
-SCRATCH = "merging"
-"""In our folder of the lake: parts of merges that are under way."""
 
 
 class Overtaken(Exception):
@@ -54,7 +49,7 @@ class TableMerger:
         it commits."""
         self._layout, self._limits, self._stop = layout, limits, stop
         self._path = layout.path
-        self._scratch = beside(lake).absolute() / FOLDER / SCRATCH
+        self._scratch = scratch_of(lake)
         self._delta = _Delta(session, self._path, driver)
         self._live: LiveFiles | None = None
         self._changed = True

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakemq.model.lake_repair import RUNS, STATS
-
-HOLES = "log_holes"
+from lakemq.model.lake_repair import HOLES, RUNS, STATS
 
 _TIME = pa.timestamp("us", tz="UTC")
 

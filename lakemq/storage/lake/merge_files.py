@@ -10,6 +10,7 @@ groups and pages. It is on disk on return, so that nobody has to wait for that l
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -20,11 +21,14 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from lakemq.objects.path import opened
+from lakemq.objects.path import beside, opened
 from lakemq.storage.disk.files import Files
 from lakemq.storage.disk.privacy import DIRECTORY_MODE
 from lakemq.storage.lake.object_files import files_of
+from lakemq.storage.lake.proof_mark import FOLDER
 from lakemq.storage.lake.table_file import GROUP_BYTES, TableFile
+
+logger = logging.getLogger(__name__)
 
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute
@@ -33,6 +37,7 @@ MEMORY_BYTES = 64 * 1024 * 1024
 """About so much of all inputs together is decoded at a time; some copies of parts of it are made."""
 BATCH_ROWS_MAX = 16 * 1024
 _READ_BUFFER_BYTES = 64 * 1024
+_SCRATCH = "merging"
 Key = tuple[tuple[bool, Any], ...]
 
 
@@ -88,6 +93,21 @@ def merge_files(
         raise
     finally:
         pa.default_memory_pool().release_unused()  # the next merge may be long in coming
+
+
+def scratch_of(lake: Path) -> Path:
+    """The folder for parts of merges of the lake's tables that are under way."""
+    return beside(lake).absolute() / FOLDER / _SCRATCH
+
+
+def sweep_scratch(lake: Path) -> None:
+    """Removes the parts of merges that were killed: messages are in them. For who has just taken the lake's lock, as
+    nobody else merges then. What can't be removed is logged."""
+    try:
+        for file in scratch_of(lake).glob("*.parquet"):
+            file.unlink(missing_ok=True)
+    except OSError as error:
+        logger.warning("can't delete what a merge of %s has left: %s", lake, error)
 
 
 class _Merging:

@@ -24,6 +24,7 @@ from lakemq.jobs.maintenance.work import Work
 from lakemq.jobs.source.plan import StreamOffset
 from lakemq.jobs.tables.delta_writer import DeltaWriter
 from lakemq.jobs.tables.driver import PROPERTY, Driver
+from lakemq.jobs.tables.holes import ERASED, Hole, append_holes, read_holes
 from lakemq.jobs.tables.tables import MESSAGE_INDEX, MESSAGES, TABLES
 from lakemq.model.errors import LogReplaced
 from lakemq.model.schema import SchemaVersion
@@ -209,6 +210,7 @@ def test_an_adopted_lake_goes_on_with_the_new_log_and_keeps_the_old_one_apart(
         old.compact()
         keep_table(spark, lake)
         log_id = broker_of(gateway.url)["log_id"]
+        append_holes(lake, "broker-a", [Hole(3, 4)], ERASED)
     with start_gateway(tmp_path / "new", lake__dir=lake) as gateway:
         scene = Scene(spark, gateway, lake)
         scene.produce(30)
@@ -216,6 +218,7 @@ def test_an_adopted_lake_goes_on_with_the_new_log_and_keeps_the_old_one_apart(
         name = f"broker-a~{log_id[:8]}"
         assert set(adopt(work).detail["renamed"][name].values()) == {log_id}
         assert adopt(work).detail["renamed"] == {}
+        assert (read_holes(lake, "broker-a"), read_holes(lake, name)) == ([], [Hole(3, 4)])
         scene.produce(5)
         scene.compact()
         scene.produced |= {(name, *message[1:]) for message in old.produced}

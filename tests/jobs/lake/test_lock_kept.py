@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 from pathlib import Path
 from threading import Event, Lock, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.lake import merging as module
+from lakemq.jobs.lake.lock import LakeLock
 from lakemq.jobs.lake.merging import Merging
 from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.log_client import LogClient
@@ -22,6 +24,7 @@ from lakemq.jobs.process.broker_watch import BrokerWatch
 from lakemq.jobs.process.run import LAKE, MAINTENANCE, _write_lake  # pyright: ignore[reportPrivateUsage]
 from lakemq.jobs.tables.driver import Driver
 from lakemq.settings import Lake, Settings
+from lakemq.storage.lake.merge_files import scratch_of
 from lakemq.traces.batches import NO_BATCHES
 
 AWAY = "http://127.0.0.1:1"
@@ -53,6 +56,22 @@ class Scene:
         self.merging: Any = Merging(spark, settings.lake, self.driver)
         self.query._merging = self.merging
         self.merging.start()
+
+
+def test_who_takes_the_lock_removes_what_killed_merges_have_left(tmp_path: Path) -> None:
+    """Regression: these files hold bodies, erased ones too, and nothing removed them."""
+    folder = scratch_of(tmp_path)
+    folder.mkdir(parents=True)
+    (folder / "1.parquet").write_bytes(b"body")
+    holders = iter([None, object()])
+    file = SimpleNamespace(getChannel=lambda: SimpleNamespace(tryLock=lambda: next(holders)))
+    java = SimpleNamespace(io=SimpleNamespace(RandomAccessFile=lambda path, mode: Path(path).touch() or file))
+    session: Any = SimpleNamespace(_jvm=SimpleNamespace(java=java))
+    lock = LakeLock(session, tmp_path)
+    assert not lock.acquire()
+    assert len(list(folder.iterdir())) == 1, "it may be a merge of who holds the lock"
+    assert lock.acquire()
+    assert list(folder.iterdir()) == []
 
 
 @pytest.fixture

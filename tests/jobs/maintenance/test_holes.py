@@ -5,7 +5,7 @@ import random
 import uuid
 from pathlib import Path
 
-from lakemq.jobs.tables.holes import ERASED, Hole, Holes, append_holes, ranges_of, read_holes
+from lakemq.jobs.tables.holes import ERASED, Hole, Holes, append_holes, ranges_of, read_holes, rename_holes
 
 SEED = int(os.environ.get("LAKEMQ_TEST_SEED", str(uuid.uuid4().int % 2**32)))
 
@@ -30,3 +30,14 @@ def test_the_table_takes_each_hole_once_by_broker(tmp_path: Path) -> None:
     append_holes(tmp_path, "b", [Hole(3, 5)], ERASED)
     assert sorted(read_holes(tmp_path, "a")) == [Hole(3, 5), Hole(5, 7)]
     assert read_holes(tmp_path, "b") == [Hole(3, 5)]
+
+
+def test_the_holes_of_a_replaced_log_go_with_its_new_name(tmp_path: Path) -> None:
+    rename_holes(tmp_path, "a", "a~1")  # no table yet
+    append_holes(tmp_path, "a", [Hole(3, 5)], ERASED)
+    append_holes(tmp_path, "b", [Hole(3, 5)], ERASED)
+    for _ in range(2):
+        rename_holes(tmp_path, "a", "a~1")
+    append_holes(tmp_path, "a", [Hole(7, 7)], ERASED)
+    found = {broker: read_holes(tmp_path, broker) for broker in ("a", "a~1", "b")}
+    assert found == {"a": [Hole(7, 7)], "a~1": [Hole(3, 5)], "b": [Hole(3, 5)]}

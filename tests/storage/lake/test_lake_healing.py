@@ -341,7 +341,7 @@ def tear_last(lake: Path, name: str) -> None:
     empty(max((lake / name / "_delta_log").glob("*.json")))
 
 
-@pytest.mark.parametrize("name", ["maintenance_runs", "lake_stats"])
+@pytest.mark.parametrize("name", ["maintenance_runs", "lake_stats", "log_holes"])
 def test_what_the_jobs_say_of_themselves_is_not_missed_in_any_log(lake: Path, name: str) -> None:
     """Regression: a torn entry of it was `lake_damaged` where a log began above 0, so the jobs did not start."""
     add_row(lake, name, 0)
