@@ -11,7 +11,7 @@ from lakemq.model.errors import LakemqError
 
 
 class Left:
-    """These messages, until somebody is told what became of them: a close that is interrupted tells nobody."""
+    """These messages, until somebody is told their outcome: a close that is interrupted tells nobody."""
 
     def __init__(self) -> None:
         self._held: list[tuple[Batch, Batch]] = []
