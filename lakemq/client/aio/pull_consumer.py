@@ -40,7 +40,7 @@ POLL_S = 1.0
 COMMIT_WAIT_S = 0.5
 """How long a poll waits for the commit that it has begun."""
 _RESHARED = TopicNotFound, QueueNotFound, ConsumeDisabled
-"""No errors where queues are assigned by the group: one that is gone is revoked, and the membership hears of a pause."""
+"""No errors of assigned queues: one that is gone is revoked, and a pause is followed by the membership."""
 
 
 class PullOptions(TypedDict, total=False):
