@@ -24,14 +24,17 @@ GROWN_MAX = 10_000
 """So many messages are left behind at most before they are counted, which takes a look at every backlog."""
 Key = tuple[str, str, str, str, int]
 """Group, topic, filter, and the queue."""
+Life = tuple[int, int]
+"""Of a group's place in a queue: which subscription it is of, as one that was deleted may be made again, and how often it
+was reset."""
 
 
 class Backlog:
     """One queue: all below `place` was looked at, and of that the offsets in `held` are to come yet."""
 
-    def __init__(self, place: int, resets: int) -> None:
+    def __init__(self, place: int, life: Life) -> None:
         self.place = place
-        self.resets = resets
+        self.life = life
         self.held: dict[Order, deque[int]] = {}
         self.count = 0
         self.gaps: list[Gap] = []
@@ -73,11 +76,11 @@ class Backlogs:
         self._backlogs: OrderedDict[Key, Backlog] = OrderedDict()
         self._grown = 0
 
-    def of(self, key: Key, begin: int, resets: int) -> Backlog:
+    def of(self, key: Key, begin: int, life: Life) -> Backlog:
         """The queue's; anew when the group went another way than by this backlog."""
         found = self._backlogs.get(key)
-        if found is None or found.resets != resets or found.low < begin:
-            found = self._backlogs[key] = Backlog(begin, resets)
+        if found is None or found.life != life or found.low < begin:
+            found = self._backlogs[key] = Backlog(begin, life)
             self._make_room(key[0])
         self._backlogs.move_to_end(key)
         return found

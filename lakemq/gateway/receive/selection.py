@@ -125,15 +125,15 @@ class Selection:
     def _seen(self, view: _View) -> Seen:
         """How far nothing is to be found; what is gone there is in the view's gaps again."""
         seen = self._places.get(view.key)
-        if seen is None or not seen.holds_at(view.begin, view.resets):
-            return Seen(view.begin, view.resets, view.begin, view.begin, [])
+        if seen is None or not seen.holds_at(view.begin, view.life):
+            return Seen(view.begin, view.life, view.begin, view.begin, [])
         seen = seen.from_(view.begin)
         view.gaps.extend(seen.gaps)
         view.seen_to = seen.reached
         return seen
 
     def _remember(self, view: _View, low: int, reached: int) -> None:
-        self._places[view.key] = Seen(view.begin, view.resets, low, reached, view.gaps[-GAPS_MAX:])
+        self._places[view.key] = Seen(view.begin, view.life, low, reached, view.gaps[-GAPS_MAX:])
         self._places.move_to_end(view.key)
         while len(self._places) > PLACES_MAX:
             self._places.popitem(last=False)
@@ -142,7 +142,7 @@ class Selection:
 
     async def _take_in_order(self, view: _View, budget: Budget) -> tuple[Chosen, bool]:
         """Of each order the first message, when nothing of it is out."""
-        queue, backlog = view.queue, self._backlogs.of(view.key, view.begin, view.resets)
+        queue, backlog = view.queue, self._backlogs.of(view.key, view.begin, view.life)
         view.gaps, count_before = backlog.gaps, backlog.count
         parts: list[Slice] = []
         for order in backlog.orders():
@@ -284,6 +284,7 @@ class _View:
         self.queue = queue
         self.begin = begin
         self.resets = resets
+        self.life = 0 if subscription is None else subscription.born, resets
         self.is_retry = queue.topic == wanted.retry_topic
         self.ahead = BitMap64() if cursor is None else cursor.ahead
         self.taken = taken

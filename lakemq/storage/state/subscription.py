@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 from typing import Any, NamedTuple
 
 from pyroaring import BitMap64
@@ -90,10 +91,14 @@ class Waiters:
         wake_all(list(self.ordered))
 
 
+_BIRTHS = count(1)
+
+
 class Subscription:
     """One group's receives of one topic, out of its queues and the group's retry topic."""
 
     __slots__ = (
+        "born",
         "cursors",
         "delayed",
         "group",
@@ -109,6 +114,8 @@ class Subscription:
     def __init__(self, group: str, topic: str) -> None:
         self.group = group
         self.topic = topic
+        self.born = next(_BIRTHS)
+        """Each has its own, also of a group that was deleted and made again; no log says it."""
         self.cursors: dict[tuple[str, int], Cursor] = {}
         self.receipts: dict[int, int] = {}
         """Of each message that is out, by its position: its receipt."""

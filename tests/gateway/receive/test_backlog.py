@@ -26,7 +26,7 @@ def key(group: str, number: int) -> Key:
 
 def leave(backlogs: Backlogs, at: Key, count: int) -> Backlog:
     """Leave so many messages behind."""
-    found = backlogs.of(at, 0, 0)
+    found = backlogs.of(at, 0, (0, 0))
     for offset in range(count):
         found.leave("k", offset)
     backlogs.tidy(count)
@@ -48,22 +48,22 @@ def test_a_group_with_ever_other_filters_takes_room_from_nobody(backlogs: Backlo
     others = {group: leave(backlogs, key(group, 0), 1) for group in ("g", "h")}
     for number in range(10 * QUEUES_MAX):
         leave(backlogs, key("attacker", number), 1)
-    kept = [number for number in range(10 * QUEUES_MAX) if backlogs.of(key("attacker", number), 0, 0).count]
+    kept = [number for number in range(10 * QUEUES_MAX) if backlogs.of(key("attacker", number), 0, (0, 0)).count]
     assert len(kept) <= QUEUES_MAX
     for group, its_own in others.items():
-        assert backlogs.of(key(group, 0), 0, 0) is its_own
+        assert backlogs.of(key(group, 0), 0, (0, 0)) is its_own
 
 
 def test_many_groups_keep_those_that_were_looked_at_last(backlogs: Backlogs) -> None:
     made = [leave(backlogs, key(f"g{number}", 0), 1) for number in range(2 * QUEUES_MAX)]
     for number in reversed(range(QUEUES_MAX, 2 * QUEUES_MAX)):
-        assert backlogs.of(key(f"g{number}", 0), 0, 0) is made[number]
-    assert backlogs.of(key("g0", 0), 0, 0) is not made[0]
+        assert backlogs.of(key(f"g{number}", 0), 0, (0, 0)) is made[number]
+    assert backlogs.of(key("g0", 0), 0, (0, 0)) is not made[0]
 
 
 def test_what_is_left_behind_in_all_is_bounded(backlogs: Backlogs) -> None:
     for number in range(3):
         leave(backlogs, key("g", number), ENTRIES_MAX - 1)
-    assert backlogs.of(key("g", 2), 0, 0).count == ENTRIES_MAX - 1
-    assert backlogs.of(key("g", 0), 0, 0).count == 0
-    assert backlogs.of(key("g", 1), 0, 0).count == 0
+    assert backlogs.of(key("g", 2), 0, (0, 0)).count == ENTRIES_MAX - 1
+    assert backlogs.of(key("g", 0), 0, (0, 0)).count == 0
+    assert backlogs.of(key("g", 1), 0, (0, 0)).count == 0

@@ -151,6 +151,30 @@ def test_of_an_ordering_key_nothing_further_comes_while_something_is_out(
         assert own == sorted(own)
 
 
+@pytest.mark.parametrize("acknowledged", [True, False])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_group_that_was_deleted_receives_all_anew(
+    http: httpx.Client, topic: str, group: str, ordered: bool, acknowledged: bool
+) -> None:
+    """Ordered receives went on where the deleted group's had ended, and said so in the log: the rest was skipped."""
+    put_topic(http, topic, 1)
+    keyed = [{"body": str(number), "ordering_key": f"k{number % 3}", "tag": "t"} for number in range(9)]
+    produce(http, topic, *keyed)
+
+    def all_of_it() -> list[str]:
+        got: list[str] = []
+        while messages := receive(http, group, topic, ordered=ordered, tags="t"):
+            got += bodies(messages)
+            if acknowledged:
+                ack(http, group, *messages)
+        return sorted(got)
+
+    first = all_of_it()
+    assert first == sorted(each["body"] for each in keyed[: 9 if acknowledged or not ordered else 3])
+    assert http.delete(f"/v1/groups/{group}").status_code == 200
+    assert all_of_it() == first
+
+
 def test_an_ordered_retry_comes_before_what_follows_it(http: httpx.Client, topic: str, group: str) -> None:
     put_topic(http, topic, 1)
     produce(http, topic, "1", "2", {"body": "k1", "ordering_key": "k"}, {"body": "k2", "ordering_key": "k"})
