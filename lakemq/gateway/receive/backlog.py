@@ -25,8 +25,8 @@ GROWN_MAX = 10_000
 Key = tuple[str, str, str, str, int]
 """Group, topic, filter, and the queue."""
 Life = tuple[int, int]
-"""Of a group's place in a queue: which subscription it is of, as one that was deleted may be made again, and how often it
-was reset."""
+"""Of a group's place in a queue: which subscription it is of, as one that was deleted may be made again, and how often
+it was reset."""
 
 
 class Backlog:
