@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from itertools import islice
 from sys import intern
 from typing import NamedTuple
 
 from lakemq.storage.state.open_halves import OpenHalf
 
+LOOKED_AT = 2
+"""So many others are looked at as one comes."""
 Find = Callable[[int], OpenHalf | None]
 """The open transaction of an origin."""
 May = Callable[[str], bool]
@@ -32,7 +35,7 @@ _NEW = _Offer()
 
 class CheckOffers:
     """Those of one group, by the origins of their transactions. Of a transaction that was resolved it is noticed when
-    its check would be taken."""
+    its check would be taken, or when others come."""
 
     def __init__(self) -> None:
         self._offers: dict[int, _Offer] = {}
@@ -44,9 +47,17 @@ class CheckOffers:
     def __bool__(self) -> bool:
         return bool(self._offers)
 
-    def add(self, origin: int) -> None:
-        """There is a new check of it."""
+    def add(self, origin: int, find: Find) -> None:
+        """There is a new check of it. Others are looked at too: where nobody asks, what was resolved doesn't pile up."""
         self._offer(origin, self._offers.get(origin, _NEW).topic)
+        for other in list(islice(self._offers, LOOKED_AT)):
+            half, offer = find(other), self._offers.pop(other)
+            if half is not None and half.resolution is None:
+                self._offers[other] = offer
+            elif (ready := self._ready.get(offer.topic)) is not None:
+                ready.pop(other, None)
+                if not ready:
+                    del self._ready[offer.topic]
 
     def take(self, find: Find, may: May, now_ms: int, until_ms: int, count_max: int) -> list[OpenHalf]:
         """Up to so many that may be handed out now, as far as their topics are known: nobody else's until then."""

@@ -43,7 +43,7 @@ class Checks:
             self._add(half)
 
     def _add(self, half: OpenHalf) -> None:
-        self._groups.setdefault(half.group, CheckOffers()).add(half.origin)
+        self._groups.setdefault(half.group, CheckOffers()).add(half.origin, self._executor.state.transactions.find)
         self._wake(half.group)
 
     def _wake(self, group: str) -> None:
