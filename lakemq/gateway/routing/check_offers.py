@@ -48,7 +48,7 @@ class CheckOffers:
         return bool(self._offers)
 
     def add(self, origin: int, find: Find) -> None:
-        """There is a new check of it. Others are looked at too: where nobody asks, what was resolved doesn't pile up."""
+        """There is a new check of it. Others are looked at: where nobody asks, what was resolved doesn't pile up."""
         self._offer(origin, self._offers.get(origin, _NEW).topic)
         for other in list(islice(self._offers, LOOKED_AT)):
             half, offer = find(other), self._offers.pop(other)
