@@ -178,6 +178,8 @@ def test_a_schema_is_taken_from_a_file(seen: Seen, http: httpx.Client, name: str
     wait_until(lambda: "protoc" in choose("order.proto", b"message Order {}"))
     wait_until(lambda: "larger than a schema may be" in choose("order.json", b" " * 300_000))
     expect(text).to_have_value('{"type": "record", "name": "R", "fields": []}')
+    text.fill("{}")
+    assert page.evaluate("document.getElementById('file').validationMessage") == ""
     choose("order.binpb", files.SerializeToString())
     expect(language).to_have_value("protobuf")
     expect(text).to_have_value(json.dumps(schema_of(files, ""), indent=2))

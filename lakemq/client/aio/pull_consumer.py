@@ -147,6 +147,7 @@ class PullConsumer:
         """Stop reading a topic."""
         self._check_open()
         await self._member.unsubscribe(topic)
+        self._paused = {queue for queue in self._paused if queue.topic != topic}
 
     async def assign(self, queues: Iterable[MessageQueue], tags: str = "*", sql: str | None = None) -> None:
         """Read exactly these queues, no matter who else reads them, instead of those assigned before. If the group's

@@ -14,6 +14,7 @@ from lakemq.client.bodies.decoder import Decoder
 from lakemq.client.broker_requests import ToPrimary
 from lakemq.client.consume.ack_status import AckStatus
 from lakemq.client.consume.gaps import Gaps, OnGap
+from lakemq.client.consume.late_receives import LateReceives
 from lakemq.client.consume.listener import level_after
 from lakemq.client.consume.reason import reason_of, send_nacks, to_entry
 from lakemq.client.consume.reply import ReplyFields, reply
@@ -21,7 +22,6 @@ from lakemq.client.durations import Seconds, to_seconds
 from lakemq.client.errors import Closed, Unreachable
 from lakemq.client.failures import say_failed, wait_of
 from lakemq.client.outgoing import check_group
-from lakemq.client.prober import Prober
 from lakemq.client.route_source import RouteSource
 from lakemq.client.routes import Cluster
 from lakemq.client.transport import ANSWER_TIMEOUT_S
@@ -37,10 +37,9 @@ AGAIN_S = 1.0
 """How long an iteration waits after an error that may pass."""
 POLL_S = 15.0
 SLICE_S = 1.0
-LATE_S = 3.0
-"""A broker that takes so much longer than it was to wait is left alone while another is well, until it says that it is
-ready. What it may have handed out to a request that was given up comes again."""
 """With several brokers: how long one is asked to wait before the next one's turn."""
+LATE_S = 3.0
+"""One that takes so much longer than it was to wait no longer holds up the others: its answer is taken afterwards."""
 
 
 class SimpleOptions(TypedDict, total=False):
@@ -100,8 +99,7 @@ class SimpleConsumer:
         self._tags, self._sql = options.get("tags", "*"), options.get("sql")
         self._invisible: Seconds = options.get("invisible", timedelta(seconds=30))
         self._turn = 0
-        self._late: set[str] = set()
-        self._prober = Prober(self._cluster, self._late.discard)
+        self._late = LateReceives()
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -274,18 +272,8 @@ class SimpleConsumer:
     async def close(self) -> None:
         """Close the connections. Messages that aren't acknowledged are delivered again."""
         self._closed = True
-        await self._prober.close()
+        await self._late.close()
         await self._cluster.close()
-
-    async def _receive_in_time(self, broker: str, content: dict[str, Any], wait_s: float) -> list[MessageView]:
-        """As `_receive`, while there are others to ask. Raises `Unreachable` for a broker that is late, too."""
-        try:
-            async with asyncio.timeout(wait_s + LATE_S):
-                return await self._receive(broker, content, wait_s)
-        except TimeoutError:
-            self._late.add(broker)
-            self._prober.failed(broker)
-            raise Unreachable(f"broker {broker!r} takes too long to answer", sent=True) from None
 
     async def _receive(self, broker: str, content: dict[str, Any], wait_s: float) -> list[MessageView]:
         end_s = asyncio.get_running_loop().time() + wait_s
@@ -327,17 +315,19 @@ class SimpleConsumer:
         slice_s = 0.0
         while True:
             errors: list[LakemqError] = []
-            asked = [name for name in names if name not in self._late] or names
-            for name in asked:
-                receive = self._receive_in_time if set(asked) - self._late - {name} else self._receive
+            for name in names:
+                some_s = min(slice_s, max(end_s - clock(), 0.0))
+                # The last that isn't late is waited for: there is nobody else to ask.
+                most_s = some_s + LATE_S if self._late.others(names, name) else None
+                ask = partial(self._receive, name, content, some_s)
                 try:
-                    messages = await receive(name, content, min(slice_s, max(end_s - clock(), 0.0)))
+                    messages = await self._late.answer(name, content, ask, most_s)
                 except LakemqError as error:
                     errors.append(error)
                     continue
                 if messages:
                     return messages
-            if len(errors) == len(asked):
+            if len(errors) == len(names):
                 raise next((error for error in errors if not isinstance(error, TopicNotFound)), errors[0])
             if clock() >= end_s:
                 return []

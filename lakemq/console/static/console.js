@@ -85,6 +85,10 @@ async function fill(input) {
 
 for (const element of document.querySelectorAll("[data-with-file]")) element.hidden = false;
 document.addEventListener("change", (event) => { if (event.target.matches("[data-fills]")) fill(event.target); });
+document.addEventListener("input", (event) => { // whoever writes it by hand doesn't need the file
+  const input = event.target.form?.querySelector(`[data-fills="${CSS.escape(event.target.name)}"]`);
+  if (input) input.setCustomValidity("");
+});
 
 const LINES = {
   in: { label: "in/s", stroke: "--accent", value: (plot, value) => (value === null ? "–" : value.toFixed(1)) },

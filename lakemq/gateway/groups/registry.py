@@ -176,13 +176,18 @@ class Groups:
 
         Raises `GroupNotFound`, `GroupInUse` while it has members, `StoreUnwritable`.
         """
+        self._check_unused(name)
+        async with self.moves.moving(name):
+            self._check_unused(name)  # it may have been waited for receipts
+            topics = [each for each in (retry_topic(name), dead_letter_topic(name)) if self._log.topics.find(each)]
+            await self._records.delete(name, topics)
+        self._gaps.forget(name)
+
+    def _check_unused(self, name: str) -> None:
+        """Raises `GroupNotFound`, `GroupInUse`."""
         group = self.find(name)
         if group.members or self.members.is_joined(name):
             raise GroupInUse(f"group {name!r} has members, {min(group.members, default='one that comes')!r} for one")
-        topics = [each for each in (retry_topic(name), dead_letter_topic(name)) if self._log.topics.find(each)]
-        async with self.moves.moving(name):
-            await self._records.delete(name, topics)
-        self._gaps.forget(name)
 
     async def enable(self, name: str, consume_enabled: bool) -> Group:
         """Have the group, which is made if it isn't there, consume or not: what is handed out already may be finished.

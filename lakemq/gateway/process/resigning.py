@@ -46,6 +46,8 @@ class Resigning:
                     await self.hand_over(to)
                 except LakemqError as error:
                     logger.warning("it leads on: %s", error)
+                except Exception:
+                    logger.exception("it leads on")
             await asyncio.sleep(LOOK_S)
 
     async def hand_over(self, to: Member) -> Record:

@@ -30,10 +30,10 @@ it was reset."""
 
 
 class Backlog:
-    """One queue: all below `place` was looked at, and of that the offsets in `held` are to come yet."""
+    """One queue: all from `begin` to `place` was looked at, and of that the offsets in `held` are to come yet."""
 
     def __init__(self, place: int, life: Life) -> None:
-        self.place = place
+        self.begin = self.place = place
         self.life = life
         self.held: dict[Order, deque[int]] = {}
         self.count = 0
@@ -79,7 +79,7 @@ class Backlogs:
     def of(self, key: Key, begin: int, life: Life) -> Backlog:
         """The queue's; anew when the group went another way than by this backlog."""
         found = self._backlogs.get(key)
-        if found is None or found.life != life or found.low < begin:
+        if found is None or found.life != life or found.low < begin or begin < found.begin:
             found = self._backlogs[key] = Backlog(begin, life)
             self._make_room(key[0])
         self._backlogs.move_to_end(key)

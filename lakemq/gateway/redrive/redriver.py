@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -83,7 +84,10 @@ class Redriver:
             raise FlowControl(f"{USER_OPEN_MAX} redrives of this user go on already")
         self._beginning += 1
         try:
-            with self._of_group.place(group), self._of_user.place(user):
+            with ExitStack() as places:
+                if not dry_run:
+                    places.enter_context(self._of_group.place(group))
+                    places.enter_context(self._of_user.place(user))
                 return await self._begin(group, where, rate_per_s, dry_run, user)
         finally:
             self._beginning -= 1

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from lakemq.storage.state.open_halves import OpenHalf
 
 LOOKED_AT = 2
-"""So many others are looked at as one comes."""
+"""So many are looked at together."""
 Find = Callable[[int], OpenHalf | None]
 """The open transaction of an origin."""
 May = Callable[[str], bool]
@@ -47,9 +47,12 @@ class CheckOffers:
     def __bool__(self) -> bool:
         return bool(self._offers)
 
-    def add(self, origin: int, find: Find) -> None:
-        """There is a new check of it. Others are looked at: where nobody asks, what was resolved doesn't pile up."""
+    def add(self, origin: int) -> None:
+        """There is a new check of it."""
         self._offer(origin, self._offers.get(origin, _NEW).topic)
+
+    def tidy(self, find: Find) -> None:
+        """Look at a few: where nobody asks, what was resolved doesn't pile up."""
         for other in list(islice(self._offers, LOOKED_AT)):
             half, offer = find(other), self._offers.pop(other)
             if half is not None and half.resolution is None:

@@ -43,8 +43,17 @@ class Checks:
             self._add(half)
 
     def _add(self, half: OpenHalf) -> None:
-        self._groups.setdefault(half.group, CheckOffers()).add(half.origin, self._executor.state.transactions.find)
+        self._groups.setdefault(half.group, CheckOffers()).add(half.origin)
+        self._tidy(half.group)
         self._wake(half.group)
+
+    def _tidy(self, group: str) -> None:
+        """That group's turn, and that of the one which had none for longest: groups that never ask come and go, too."""
+        for name in (group, next(iter(self._groups))):
+            if (offers := self._groups.pop(name, None)) is not None:
+                offers.tidy(self._executor.state.transactions.find)
+                if offers:
+                    self._groups[name] = offers
 
     def _wake(self, group: str) -> None:
         for waiter in self._waiters.pop(group, ()):

@@ -24,7 +24,7 @@ class Recalls:
         """
         asked = self._executor.ids.position(message_id)
         state = self._executor.state
-        if (part := await self._executor.read_one(asked)) is not None:
+        if (part := await self._executor.read_one(state.moved.get(asked, asked))) is not None:
             # Before anything is told of it: ids can be counted through.
             topic = part.run_of(part.numbers[0]).topic
             check(part.value("real_topic", part.numbers[0]) if topic == SCHEDULE_TOPIC else topic)

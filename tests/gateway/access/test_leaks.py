@@ -81,13 +81,13 @@ def test_where_the_jobs_answer_sql_is_audited_once(gateway: GatewayProcess, admi
 
 
 def test_who_knows_a_transactions_id_needs_pub_to_end_it(gateway: GatewayProcess, admin: httpx.Client) -> None:
-    """Whoever reads the log as a follower does has the key of all ids. The first of each three bodies is kept in
-    memory for its commit, the last is read again."""
+    """Whoever reads the log as a follower does has the key of all ids. The last two of each four bodies are kept in
+    memory for their commit, the others are read again."""
     assert admin.put("/v1/topics/payments", json={"queues": 1}).status_code == 201
     group, path = {"producer_group": "pg"}, "/v1/topics/payments/transactions"
 
     def begin() -> list[str]:
-        bodies = [{"body": "pay"}, {"body": "pay"}, {"body": "x" * HALVES_BYTES}]
+        bodies = [{"body": "pay"}, {"body": "pay"}, {"body": "x" * 900}]
         begun = admin.post(path, params=group, json={"messages": bodies}).json()["transactions"]
         raw = admin.post(path, params=group, content=b"raw", headers={"Content-Type": "application/octet-stream"})
         return [each["transaction_id"] for each in [*begun, *raw.json()["transactions"]]]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakemq.gateway.filter.selector import Selector
+from lakemq.gateway.groups.offsets import QueueOffset
 from lakemq.gateway.receipts.receive_request import ReceiveRequest, filter_key
 from lakemq.gateway.receive import budget, selection
 from lakemq.model.message import Draft
@@ -33,11 +34,13 @@ def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Routing
         made.stop()
 
 
-def receive(harness: RoutingHarness, tag: str, invisible_ms: int = LATE_MS, most: int = 100) -> list[int]:
+def receive(
+    harness: RoutingHarness, tag: str, invisible_ms: int = LATE_MS, most: int = 100, *, ordered: bool = False
+) -> list[int]:
     """Receive what has the tag; returns the offsets in the queues that it came from."""
 
     async def receiving() -> list[int]:
-        wanted = ReceiveRequest("g", TOPIC, most, invisible_ms, 16, False, Selector.of(tag), filter_key(tag, None))
+        wanted = ReceiveRequest("g", TOPIC, most, invisible_ms, 16, ordered, Selector.of(tag), filter_key(tag, None))
         given = await harness.receiver.receive(wanted, 0, asyncio.get_running_loop().create_future())
         parts = [] if given is None else [part for some in given.chosen for part in some.parts]
         return [part.first_queue_offset + number for part in parts for number in range(part.count)]
@@ -94,3 +97,23 @@ def test_a_receive_looks_again_at_what_stayed_behind(harness: RoutingHarness) ->
     run_out(harness, "b", 1)
     assert looked_for(harness, "b") == [3 + MANY]
     assert low(harness) == 4 + MANY
+
+
+@pytest.mark.parametrize("how", ["reset", "delete"])
+def test_what_a_filter_passed_over_in_order_is_there_for_a_group_that_goes_back(
+    harness: RoutingHarness, how: str
+) -> None:
+    """Nothing had been handed out yet, so no place of the group said that it was another's by then."""
+    for tag in "aab":
+        harness.produce(Draft(b"x", tag, ordering_key="k"))
+    broker, queue = harness.broker, harness.broker.log.topics.find(TOPIC)
+    assert queue is not None
+    (used,) = [each for each in queue.queues if each.end_offset]
+    harness.run(broker.groups.offsets.commit("g", [QueueOffset(TOPIC, used.queue_id, 2)]))
+    assert receive(harness, "a", ordered=True) == []
+    if how == "reset":
+        harness.run(broker.groups.offsets.reset("g", TOPIC, "earliest", 0))
+    else:
+        harness.run(broker.groups.delete("g"))
+    harness.produce(Draft(b"x", "a", ordering_key="k"))
+    assert receive(harness, "a", ordered=True) == [0]

@@ -12,9 +12,13 @@ import httpx
 import pytest
 
 from lakemq.gateway.filter.scan import SCAN_STEP
+from lakemq.gateway.groups.offsets import QueueOffset
 from lakemq.gateway.process.app import make_app
 from lakemq.gateway.process.broker import Broker
+from lakemq.model.errors import GroupInUse
+from lakemq.model.names import dead_letter_topic
 from lakemq.settings import Settings, Storage
+from lakemq.storage.state.member import Member
 from lakemq.web.gone import put_gone
 from tests.gateway.http_client import ARROW, write_arrow
 
@@ -95,3 +99,31 @@ def test_a_group_that_is_moved_while_its_first_receive_chooses_goes_on_there(tmp
             return await move_at_each_turn(http, how)
 
     assert asyncio.run(run()) == {(0,), (), (ROWS - 1,)}, "moved before it chose, meanwhile, and afterwards"
+
+
+def test_a_group_that_gets_a_member_while_its_receipts_are_waited_for_is_not_deleted(tmp_path: Path) -> None:
+    """Its dead letters went all the same, as their deletion is in the same frame."""
+
+    async def run() -> None:
+        broker = Broker(Settings(storage=Storage(data_dir=tmp_path)))
+        broker.open()
+        await broker.start()
+        groups, dead = broker.groups, dead_letter_topic("g")
+        await broker.topics.put("t", 1, "rw")
+        await broker.topics.system(dead)
+        await groups.offsets.commit("g", [QueueOffset("t", 0, 0)])
+        storing = asyncio.get_running_loop().create_future()
+        groups.moves.store("g", storing)
+        deleting = asyncio.ensure_future(groups.delete("g"))
+        await asyncio.sleep(0)
+        await groups.members.heartbeat("g", "c", Member("clustering", "last", None, ()))
+        storing.set_result(None)
+        with pytest.raises(GroupInUse):
+            await deleting
+        assert broker.log.topics.find(dead) is not None
+        await groups.members.leave("g", "c")
+        await groups.delete("g")
+        assert broker.log.topics.find(dead) is None
+        await broker.close()
+
+    asyncio.run(asyncio.wait_for(run(), 60))

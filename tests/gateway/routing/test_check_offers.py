@@ -17,7 +17,7 @@ class Scene:
         self.offers = CheckOffers()
         self.looked = 0
         for origin in self.open:
-            self.offers.add(origin, self.find)
+            self.offers.add(origin)
 
     def find(self, origin: int) -> OpenHalf | None:
         self.looked += 1
@@ -45,7 +45,7 @@ def test_what_is_resolved_is_forgotten_and_a_new_check_is_offered_at_once() -> N
     scene = Scene(3)
     scene.take(0, most=3)
     scene.open[1] = OpenHalf(1, 101, 2, 0, "g")
-    scene.offers.add(1, scene.find)
+    scene.offers.add(1)
     (again,) = scene.take(1)
     assert (again.origin, again.cause) == (1, 101)
     del scene.open[0]
@@ -89,7 +89,8 @@ def test_what_was_resolved_does_not_pile_up_where_nobody_asks() -> None:
     for origin in range(MANY):
         del scene.open[origin]
         scene.open[MANY + origin] = OpenHalf(MANY + origin, 7, 1, 0, "g")
-        scene.offers.add(MANY + origin, scene.find)
+        scene.offers.add(MANY + origin)
+        scene.offers.tidy(scene.find)
     scene.looked = 0
     assert origins(scene.take(0, most=2 * MANY)) == list(range(MANY, 2 * MANY))
     assert scene.looked < MANY + MANY // 2

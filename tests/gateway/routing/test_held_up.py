@@ -68,3 +68,19 @@ def test_what_moves_on_is_looked_at_a_thousand_at_a_time_however_many_wait(harne
     assert harness.run(harness.broker.router.deliveries.clear_below(end))
     assert (len(state.delays), state.delays.min()) == (count, end)
     assert Watched.asked < 3 * count
+
+
+def test_what_was_moved_on_is_recalled_while_the_lake_cannot_be_read(harness: RoutingHarness, tmp_path: Path) -> None:
+    scheduled = harness.produce(Draft(b"old", delay_ms=3_600_000))
+    for _ in range(2):
+        harness.produce(Draft(bytes(2**20)))
+    log, router = harness.broker.log, harness.broker.router
+    assert harness.run(router.deliveries.clear_below(scheduled + 1))
+    log.retention.certain_position = log.next_position
+    while log.min_position <= scheduled:
+        log.retention.drop(log.state)
+    break_the_lake(harness, tmp_path / "lake")
+    asked: list[str] = []
+    harness.run(router.recalls.recall(harness.id_of(scheduled), asked.append))
+    assert set(asked) == {"orders"}
+    assert not router.state.delays
