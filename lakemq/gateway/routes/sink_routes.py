@@ -14,7 +14,7 @@ from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.sinks.committer import BATCH_MAX, Sinks
 from lakemq.gateway.sinks.described import describe
 from lakemq.gateway.sinks.staging import Staging
-from lakemq.storage.state.sinks import SinkState
+from lakemq.model.errors import SinkNotFound
 
 PARTS_MAX = 10_000
 PROGRESS_CHARACTERS_MAX = 4_096
@@ -51,18 +51,22 @@ def make_router(sinks: Sinks, replication: Replication | None) -> APIRouter:
     """The routes of one broker. Its followers, if there are any, are known to `replication`."""
     router = APIRouter()
 
-    def all_of(state: SinkState, staging: Staging) -> list[dict[str, Any]]:
-        return [describe(name, state, staging) for name in sorted(state.by_name)]
+    def all_of(staging: Staging) -> list[dict[str, Any]]:
+        shown = [(name, sinks.shown(name)) for name in sorted(sinks.state.by_name)]
+        return [describe(name, known, staging) for name, known in shown if known is not None]
 
     @serves(router, routes.SINKS)
     async def sinks_all() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         staging = sinks.staging
         staged = {"staged_parts": staging.count, "staged_bytes": staging.bytes}
-        return {"sinks": all_of(sinks.state, staging), **staged}
+        return {"sinks": all_of(staging), **staged}
 
     @serves(router, routes.SINK)
     async def one(sink: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        return describe(sink, sinks.state, sinks.staging)
+        known = sinks.shown(sink)
+        if known is None:
+            raise SinkNotFound(f"there is no sink {sink[:200]!r}")
+        return describe(sink, known, sinks.staging)
 
     @serves(router, routes.FORGET_SINK)
     async def forget(sink: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]

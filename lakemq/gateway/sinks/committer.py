@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -16,6 +16,7 @@ from crc32c import crc32c
 from lakemq.gateway.decode import Limits
 from lakemq.gateway.decode.arrow_form import decode_arrow
 from lakemq.gateway.effects.traced_copies import CopySpans
+from lakemq.gateway.sinks.committed import Committed
 from lakemq.gateway.sinks.naming import check_part_name, check_sink
 from lakemq.gateway.sinks.placing import Target, check_part, check_queues, done_body, place_part, with_record
 from lakemq.gateway.sinks.staging import BadPart, Part, Staging, pack
@@ -39,7 +40,7 @@ from lakemq.storage.disk.files import Files
 from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.segment.rows import make_row
-from lakemq.storage.state.sinks import COMMIT, FORGET, SinkState
+from lakemq.storage.state.sinks import COMMIT, FORGET, Sink, SinkState
 from lakemq.storage.state.topics import Queue, Topic
 
 pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
@@ -53,14 +54,6 @@ READS_MAX = 2
 """Parts in memory at a time, of all sinks."""
 OVER_MAX = 1_000
 """So many batches that nobody tries again are remembered, for their parts that are still on their way."""
-
-
-class Committed(NamedTuple):
-    """What became of a commit: `new` is False for a batch that was committed before."""
-
-    new: bool
-    messages: int
-    dropped: int
 
 
 class Sinks:
@@ -97,6 +90,13 @@ class Sinks:
     def state(self) -> SinkState:
         """What the log says was committed."""
         return self._log.state.sinks
+
+    def shown(self, sink: str) -> Sink | None:
+        """Without a commit that may yet be taken back: whoever goes on after a batch has to have it for good."""
+        before, confirmed = self.state.before.get(sink), self._log.confirmed_position
+        if before is None or before.end <= (confirmed if self._confirmed is None else min(confirmed, self._confirmed)):
+            return self.state.by_name.get(sink)
+        return None if before.sink is None else Sink(**before.sink)
 
     def open(self, confirmed: int | None = None) -> None:
         """Find the staged parts. `confirmed`: how far the log is known to be, so how far all who lead next have the

@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from lakemq.gateway.sinks.staging import Staging
-from lakemq.model.errors import SinkNotFound
-from lakemq.storage.state.sinks import SinkState
+from lakemq.storage.state.sinks import Sink
 
 
-def describe(name: str, state: SinkState, staging: Staging) -> dict[str, Any]:
-    """A sink as `GET /v1/sinks/{sink}` shows it; raises `SinkNotFound`."""
-    known = state.by_name.get(name)
-    if known is None:
-        raise SinkNotFound(f"there is no sink {name[:200]!r}")
+def describe(name: str, known: Sink, staging: Staging) -> dict[str, Any]:
+    """A sink as `GET /v1/sinks/{sink}` shows it."""
     staged = staging.of_sink(name)
     return {
         "sink": name,

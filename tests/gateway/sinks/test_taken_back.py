@@ -169,7 +169,9 @@ def test_nothing_of_a_batch_is_in_the_log_before_its_commit_is_confirmed(tmp_pat
             harness.run(unconfirmed(sinks.commit(SINK, 0, ["0-0", "0-1"], "", once=False)))
     assert log.next_position == end
     assert len(log.state.sinks.by_name[SINK].left) == 2
+    assert sinks.shown(SINK) is None, "whoever goes on after it would leave it out, should it be taken back"
     log.confirmed.limit(None)
     harness.run(harness.write(CUTS))
+    assert sinks.shown(SINK) is sinks.state.by_name[SINK]
     assert sorted(harness.bodies()) == BODIES
     harness.close()
