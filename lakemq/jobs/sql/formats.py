@@ -12,7 +12,6 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any, BinaryIO, cast
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -23,6 +22,7 @@ CELL_CHARACTERS_MAX = 60
 TABLE_ROWS_MAX = 10_000
 """A table is for people, and its columns are as wide as all rows need: no more are shown."""
 
+_IN_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _ROW_GROUP_ROWS = 100_000
 _ROW_GROUP_BYTES = 64 * 1024 * 1024
 
@@ -81,9 +81,20 @@ def _value(scalar: Any) -> Any:
     if pa.types.is_list(kind):
         return [_value(each) for each in scalar.values]
     if pa.types.is_date(kind):
-        return np.datetime_as_string(np.datetime64(scalar.value, "D"))
-    text = np.datetime_as_string(np.datetime64(scalar.value, kind.unit), unit="ms")
-    return text if kind.tz is None else f"{text}Z"
+        return _far_day(int(scalar.value) if kind.bit_width == 32 else scalar.value // 86_400_000)
+    seconds, part = divmod(scalar.value, _IN_A_SECOND[kind.unit])
+    days, second = divmod(seconds, 86_400)
+    clock = (
+        f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}.{part * 1000 // _IN_A_SECOND[kind.unit]:03d}"
+    )
+    return f"{_far_day(days)}T{clock}{'' if kind.tz is None else 'Z'}"
+
+
+def _far_day(days: int) -> str:
+    """By days since 1970: the calendar comes again every 400 years."""
+    ages, left = divmod(days, 146_097)
+    day = date(1970, 1, 1) + timedelta(left)
+    return f"{day.year + 400 * ages:04d}-{day.month:02d}-{day.day:02d}"
 
 
 def _reader(kind: pa.DataType) -> Callable[[Any], Any]:
