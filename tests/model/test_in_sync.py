@@ -124,6 +124,20 @@ def test_a_member_is_let_go_when_it_is_silent_or_lacks_what_there_was_and_counts
     assert rules.bound() is None
 
 
+def test_who_was_heard_last_is_a_member_that_is_well() -> None:
+    rules = InSync(grown(BOTH, TWO), 1_000, 0)
+    rules.hear(ONE, 1, 5, end=5, now_ms=100)
+    rules.hear(TWO, 1, 5, end=5, now_ms=200)
+    rules.hear(Member(3, "no member"), 1, 5, end=5, now_ms=300)
+    assert rules.heard_last(300) == TWO
+    rules.hear(ONE, 1, 5, end=5, now_ms=400)
+    assert rules.heard_last(400) == ONE
+    assert rules.heard_last(1_401) is None
+    rules.hear(TWO, 1, 5, end=5, now_ms=1_402)
+    assert rules.heard_last(1_402) == TWO
+    assert InSync(ALONE, 1_000, 0).heard_last(0) is None
+
+
 def test_a_leader_that_stood_still_lets_nobody_go_for_that() -> None:
     rules = InSync(BOTH, 1_000, 0)
     rules.hear(ONE, 1, 5, end=5, now_ms=0)
