@@ -266,6 +266,7 @@ def test_a_groups_lag_is_drawn_while_its_page_is_open(seen: Seen, http: httpx.Cl
     http.put(f"/v1/groups/{name}/offsets", json=content).raise_for_status()
     seen.page.goto(f"/groups/{name}")
     expect(seen.page.locator("[data-live-state]")).to_have_text("Live")
+    expect(seen.page.locator("#lag-before")).to_have_text("No jobs answer SQL, so the lake wasn't read.")
     produce(http, name, "x", "x")
     expect(seen.page.locator(".chart canvas")).to_be_visible()
     expect(seen.page.locator(".figures")).to_contain_text("Lag2")

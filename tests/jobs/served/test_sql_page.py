@@ -224,8 +224,12 @@ def test_a_groups_lag_comes_from_the_lake(seen: Seen, visitor: Visitor, scene: S
     visitor.get("/groups/g", 400, lag="1y")
     seen.page.set_viewport_size({"width": 360, "height": 640})
     seen.page.goto("/groups/g")
+    expect(seen.page.locator("#lag-before canvas")).to_be_visible()
+    with seen.page.expect_response("**/groups/g?lag=1w") as drawn_anew:
+        seen.page.get_by_label("In", exact=True).select_option("1w")
+    assert drawn_anew.value.ok
     seen.page.get_by_role("button", name="Draw").click()
-    expect(seen.page.locator("#lag-before > *")).to_be_visible()
+    expect(seen.page.locator("#lag-before canvas")).to_be_visible()
     assert seen.overflow() == 0
 
 
