@@ -128,6 +128,16 @@ class Files:
             return False
         return True
 
+    def lock_folder(self, descriptor: int) -> bool:
+        """`lock` for a directory; True also where the file system has no such locks, as NFS."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
     def tighten(self, directory: Path, *inner: Path) -> None:
         """Take from other users what they may do with the directory and what is in those `inner`."""
         tighten(directory, *inner)
