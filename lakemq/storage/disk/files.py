@@ -154,6 +154,17 @@ class Files:
         """The length of the file of that name, in bytes."""
         return path.stat().st_size
 
+    def still_has(self, descriptor: int, path: Path) -> bool:
+        """Whether the open file has that name still. True where that can't be seen now."""
+        try:
+            named = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+        held = os.fstat(descriptor)
+        return held.st_nlink > 0 or os.path.samestat(held, named)
+
     def is_dir(self, path: Path) -> bool:
         """Whether a directory of that name is there."""
         return path.is_dir()

@@ -455,6 +455,8 @@ class CommitLog:
 
         def flush() -> None:
             self.files.sync(descriptor)
+            if not self.files.still_has(descriptor, segment.path):  # no start would find what is on disk in it
+                raise OSError(f"somebody has removed {segment.path}")
             self._mark.set(segment, size)
             if dump is not None:
                 self._store.snapshot(segment, dump)
