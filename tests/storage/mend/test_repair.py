@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from pathlib import Path
 
@@ -47,6 +48,26 @@ def test_sound_log_is_sound_and_repair_leaves_it_alone(harness: LogHarness, tmp_
     assert repaired.segments_rewritten == []
     assert repaired.messages_kept == report.messages
     assert {path.name: path.read_bytes() for path in harness.segment_paths()} == before
+
+
+class _ReadOnly(Files):
+    """Of a file system that is mounted to be read."""
+
+    def open_append(self, path: Path) -> int:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    open_update = open_append
+
+
+def test_log_is_verified_without_a_file_that_could_be_written(harness: LogHarness, tmp_path: Path) -> None:
+    """One that retention removed meanwhile was made again by that, empty, and kept the next start from the log."""
+    _fill(harness)
+    harness.roll("a")
+    stored = harness.read_log()
+    harness.close()
+    report = verify_log(tmp_path, _ReadOnly())
+    assert report.sound
+    assert report.segments[-1].next_position == stored[-1].position + 1
 
 
 @pytest.mark.parametrize("victim", [0, 7, 19])
