@@ -186,12 +186,13 @@ class Retention:
 
     # Segments --------------------------------------------------------------------------------
 
-    def retain(self, state: LogState) -> int:
-        """Remove the old segments that may go; returns how many went. The one that is written never goes."""
+    def retain(self, state: LogState, segments_max: int | None = None) -> int:
+        """Remove the old segments that may go, at most so many; returns how many went. The one that is written never
+        goes."""
         _ = self.steady_ms
         self._remember_jump()
         removed = 0
-        while self._oldest_is_over():
+        while removed != segments_max and self._oldest_is_over():
             end = self._store.segments[0].end_position
             if self._is_pinned(state.routing, end) or self._has_delays(state.routing, end):
                 break
