@@ -86,11 +86,14 @@ class Retention:
     def _remember_jump(self) -> None:
         """While the clock isn't believed, what it stamped isn't either: a restart must know how late it was."""
         unconfirmed = self.jump is not None
-        if unconfirmed and not self._noted:
-            self._files.replace(self._directory / UNCONFIRMED, [b"%d" % self.steady_ms])
-        elif not unconfirmed and self._noted:
-            self._files.remove(self._directory / UNCONFIRMED)
-        self._noted = unconfirmed
+        try:
+            if unconfirmed and not self._noted:
+                self._files.replace(self._directory / UNCONFIRMED, [b"%d" % self.steady_ms])
+            elif not unconfirmed and self._noted:
+                self._files.remove(self._directory / UNCONFIRMED)
+            self._noted = unconfirmed
+        except OSError as error:  # a full disk must not keep what may go: what goes now goes by steady time
+            logger.warning("can't store whether the clock has jumped: %s", error)
 
     def _read_unconfirmed(self) -> int | None:
         file = self._directory / UNCONFIRMED
