@@ -29,6 +29,7 @@ from lakemq.gateway.work.waiters import Wait
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.log.letting_go import let_go
 from lakemq.storage.read.row_reader import RowReader
 from lakemq.storage.segment.content import Content
 from lakemq.storage.segment.frame import Meta, Run
@@ -110,7 +111,7 @@ class Router:
         """Let segments leave that hold nothing but scheduled messages that wait: these move on (M)."""
         held = self._log.retention.held_by_delays
         while (end := held(self._log.routing)) is not None and await self.deliveries.clear_below(end):
-            self._log.retain()
+            await let_go(self._log)
 
     async def settle_lost(self) -> None:
         """Settle what waited in a part of the log that was dropped: what the lake has goes on, the rest is lost.

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from lakemq.model.errors import LakemqError
 from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.log.letting_go import let_go
 from lakemq.storage.segment.segment import Segment
 
 logger = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class Dropping:
             begin, end = retention.drop(log.state)
             if begin < end:
                 _say(begin, end, oldest, waiting)
-            log.retain()  # so that it takes writes again
+            await let_go(log)  # so that it takes writes again
         if retention.dropped.ranges and log.unwritable is None:
             await self._settle_lost()
 

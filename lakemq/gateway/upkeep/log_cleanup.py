@@ -13,6 +13,7 @@ from lakemq.model.disk_outlook import DiskOutlook, fills_up
 from lakemq.settings import Settings
 from lakemq.storage.lake.certain import Certain, CertainLake
 from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.log.letting_go import let_go
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ class LogCleanup:
         if not self._believes and self._log.retention.asks_the_lake():
             async with self._turn:
                 self._note(await self._run(lambda: self._lake.look(log_id=self._log.identity.log_id)))
-        removed = self._log.retain()
+        removed = await let_go(self._log)
         for line in self.degraded():
             if line.partition(":")[0] not in [said.partition(":")[0] for said in self._said]:
                 logger.warning("%s", line)

@@ -128,6 +128,16 @@ class Files:
             return False
         return True
 
+    def lock_folder(self, descriptor: int) -> bool:
+        """`lock` for a directory; True also where the file system has no such locks, as NFS."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
     def tighten(self, directory: Path, *inner: Path) -> None:
         """Take from other users what they may do with the directory and what is in those `inner`."""
         tighten(directory, *inner)
@@ -138,11 +148,22 @@ class Files:
 
     def names(self, path: Path) -> list[str]:
         """The names in a directory, ascending. Raises what keeps it from being read: `Path.glob` finds nothing then."""
-        return sorted(each.name for each in path.iterdir())
+        return sorted(os.listdir(path))  # noqa: PTH208  thousands of names, of which nobody needs a path
 
     def size_of(self, path: Path) -> int:
         """The length of the file of that name, in bytes."""
         return path.stat().st_size
+
+    def still_has(self, descriptor: int, path: Path) -> bool:
+        """Whether the open file has that name still. True where that can't be seen now."""
+        try:
+            named = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+        held = os.fstat(descriptor)
+        return held.st_nlink > 0 or os.path.samestat(held, named)
 
     def is_dir(self, path: Path) -> bool:
         """Whether a directory of that name is there."""

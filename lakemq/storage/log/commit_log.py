@@ -455,6 +455,8 @@ class CommitLog:
 
         def flush() -> None:
             self.files.sync(descriptor)
+            if not self.files.still_has(descriptor, segment.path):  # no start would find what is on disk in it
+                raise OSError(f"somebody has removed {segment.path}")
             self._mark.set(segment, size)
             if dump is not None:
                 self._store.snapshot(segment, dump)
@@ -467,12 +469,12 @@ class CommitLog:
         """Reserve positions, if there was no room for that as the log was opened; on its loop."""
         self._positions.try_again(self.next_position)
 
-    def retain(self) -> int:
-        """Remove the old segments that may go; returns how many went."""
+    def retain(self, segments_max: int | None = None) -> int:
+        """Remove the old segments that may go, at most so many; returns how many went."""
         full = self._positions.try_again(self.next_position) or self.retention.no_room()
         if full is None and self.full is not None:
             logger.info("the log accepts writes again")
         self.full = full
-        removed = self.retention.retain(self.state)
+        removed = self.retention.retain(self.state, segments_max)
         self.routing.tidy(self.min_position)
         return removed

@@ -186,14 +186,16 @@ def was_taken_back(files: Files, segments: list[Segment]) -> bool:
     if len(segments) < 2:
         return False
     before, last = segments[-2:]
-    base, size = last.base_position, files.size(before.open())
+    base, size = last.base_position, files.size(before.open_read())
     extent = _known_extent(files, before)
     end, offset = before.base_position, 0
     if extent is not None and extent.covered_bytes <= size:
         end, offset = extent.end_position, extent.covered_bytes
     try:
         with suppress(Broken):
-            if [scanned.meta.kind for scanned in islice(scan(last, 0, files.size(last.open())), 2)] != [KIND_STATE]:
+            if [scanned.meta.kind for scanned in islice(scan(last, 0, files.size(last.open_read())), 2)] != [
+                KIND_STATE
+            ]:
                 return False
             for at, meta, _ in scan(before, offset, size):
                 if end >= base:
@@ -344,7 +346,7 @@ def read_segment(files: Files, segment: Segment) -> tuple[SegmentIndex, LogState
     `OSError`."""
     state = LogState()
     try:
-        size = files.size(segment.open())
+        size = files.size(segment.open_read())
         index = _snapshot(segment, size) or SegmentIndex(segment.base_position)
         with suppress(Broken):
             _read_frames(segment, index, state, size)

@@ -86,11 +86,14 @@ class Retention:
     def _remember_jump(self) -> None:
         """While the clock isn't believed, what it stamped isn't either: a restart must know how late it was."""
         unconfirmed = self.jump is not None
-        if unconfirmed and not self._noted:
-            self._files.replace(self._directory / UNCONFIRMED, [b"%d" % self.steady_ms])
-        elif not unconfirmed and self._noted:
-            self._files.remove(self._directory / UNCONFIRMED)
-        self._noted = unconfirmed
+        try:
+            if unconfirmed and not self._noted:
+                self._files.replace(self._directory / UNCONFIRMED, [b"%d" % self.steady_ms])
+            elif not unconfirmed and self._noted:
+                self._files.remove(self._directory / UNCONFIRMED)
+            self._noted = unconfirmed
+        except OSError as error:  # a full disk must not keep what may go: what goes now goes by steady time
+            logger.warning("can't store whether the clock has jumped: %s", error)
 
     def _read_unconfirmed(self) -> int | None:
         file = self._directory / UNCONFIRMED
@@ -186,12 +189,13 @@ class Retention:
 
     # Segments --------------------------------------------------------------------------------
 
-    def retain(self, state: LogState) -> int:
-        """Remove the old segments that may go; returns how many went. The one that is written never goes."""
+    def retain(self, state: LogState, segments_max: int | None = None) -> int:
+        """Remove the old segments that may go, at most so many; returns how many went. The one that is written never
+        goes."""
         _ = self.steady_ms
         self._remember_jump()
         removed = 0
-        while self._oldest_is_over():
+        while removed != segments_max and self._oldest_is_over():
             end = self._store.segments[0].end_position
             if self._is_pinned(state.routing, end) or self._has_delays(state.routing, end):
                 break

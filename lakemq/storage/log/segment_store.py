@@ -122,7 +122,7 @@ class SegmentStore:
             written = self._files.append(descriptor, (meta_part, payload))
             if written < wanted:
                 self._write_rest(descriptor, memoryview(meta_part + bytes(payload))[written:])
-        except OSError as error:
+        except BaseException as error:  # also too little memory: what follows would stand behind a part
             self._cut_back(segment, offset, error)
             raise
         segment.size = offset + wanted
@@ -137,7 +137,7 @@ class SegmentStore:
                 raise OSError("the file can't be extended")
             rest = rest[step:]
 
-    def _cut_back(self, segment: Segment, offset: int, cause: OSError) -> None:
+    def _cut_back(self, segment: Segment, offset: int, cause: BaseException) -> None:
         """Remove a frame that was written in part, so that the next one follows the last whole one."""
         try:
             self._files.truncate(segment.open(), offset)
@@ -194,7 +194,7 @@ class SegmentStore:
                 self._write_rest(descriptor, memoryview(b"".join(frame))[written:])
             self._files.sync(descriptor)
             self._files.sync_dir(self._directory)
-        except OSError:
+        except BaseException:
             segment.close()
             self._left = segment.path
             with suppress(OSError):  # `left` tries again

@@ -34,6 +34,7 @@ from lakemq.storage.segment.frame import (
     FrameError,
     LogEpoch,
     Meta,
+    Run,
     decode_meta,
     encode,
     encode_queue,
@@ -130,6 +131,10 @@ class _Repair:
         self._known_lost = 0
         """Positions of which it is known whose offsets went with them."""
         self._writers: list[_Rewriter] = []
+        self._is_doubled = False
+        """Whether two have written the log: some positions are there twice."""
+        self._left_out = 0
+        """Positions whose offsets no state says, as it is the other one's."""
         self.rewritten: list[str] = []
         self.frames = self.messages = self.bytes_lost = self.positions_lost = 0
         self.damages: list[Damage] = []
@@ -147,9 +152,11 @@ class _Repair:
         self._writers.append(writer)
         for stretch in stretches(segment, size):
             if stretch.meta is None:
-                self._lose(writer, segment, stretch)
-            else:
+                self._lose(writer, segment, stretch, next_base)
+            elif self._has_place(writer, stretch.meta, next_base):
                 self._copy(writer, segment, stretch)
+            else:
+                self._leave_out(writer, segment, stretch, next_base)
         self._end(writer, index, next_base)
         self._end_position = writer.position
         writer.finish()
@@ -157,15 +164,16 @@ class _Repair:
         self.rewritten.append(segment.path.name)
 
     def _gap(self, segment: Segment, size: int, index: SegmentIndex | None, next_base: int | None) -> bool:
-        """Whether positions are missing although all bytes are sound."""
+        """Whether positions are missing, or are there twice, although all bytes are sound."""
         position = segment.base_position
         for stretch in stretches(segment, size):
             if stretch.meta is not None:
                 if stretch.meta.first_position != position:
                     return True
                 position += stretch.meta.count
-        wanted = next_base if next_base is not None else index.end_position if index is not None else position
-        return wanted > position or size == 0
+        if next_base is not None:
+            return next_base != position or size == 0
+        return (index is not None and index.end_position > position) or size == 0
 
     def pass_over(self, directory: Path) -> None:
         """Have the next start go on beyond as many offsets of each queue as messages were lost: of which
@@ -212,17 +220,45 @@ class _Repair:
         if meta.kind != KIND_HOLE:
             self.messages += meta.count
         if meta.kind == KIND_STATE:  # it says how all queues stand
-            self._known_lost = self.positions_lost
+            self._known_lost = self.positions_lost - self._left_out
         replay(self._state, meta, stretch.payload)
 
-    def _lose(self, writer: _Rewriter, segment: Segment, stretch: Stretch) -> None:
+    def _has_place(self, writer: _Rewriter, meta: Meta, next_base: int | None) -> bool:
+        """Whether the frame's positions, and its offsets, are behind those before it, and end in the segment. They are
+        not where two have written the log: then those that came first stay."""
+        end = meta.first_position + meta.count
+        if meta.first_position < writer.position or (next_base is not None and end > next_base):
+            return False
+        runs = meta.runs if self._is_doubled and meta.kind == KIND_MESSAGES else ()
+        return all(run.first_queue_offset >= self._next_offset(run) for run in runs)
+
+    def _next_offset(self, run: Run) -> int:
+        topic = self._state.topics.find(run.topic)
+        return topic.queues[run.queue_id].next_offset if topic and run.queue_id < len(topic.queues) else 0
+
+    def _leave_out(self, writer: _Rewriter, segment: Segment, stretch: Stretch, next_base: int | None) -> None:
+        """A sound frame has no place in the log: it stays in the damaged file."""
+        meta = stretch.meta
+        assert meta is not None
+        self._is_doubled = True
+        self.bytes_lost += stretch.size
+        why = f"position {meta.first_position} is another frame's too: two processes have written the log"
+        self.damages.append(Damage(segment.path.name, stretch.offset, stretch.size, why))
+        self._begin(writer)
+        end = meta.first_position + meta.count
+        # Which offsets its queues had given is not in the log any more, so all queues go on beyond as many.
+        lost = max(writer.hole(end if next_base is None else min(end, next_base)), meta.count)
+        self.positions_lost += lost
+        self._left_out += lost
+
+    def _lose(self, writer: _Rewriter, segment: Segment, stretch: Stretch, next_base: int | None) -> None:
         self.bytes_lost += stretch.size
         self.damages.append(Damage(segment.path.name, stretch.offset, stretch.size, stretch.reason))
         try:
             meta = decode_meta(segment.read(stretch.offset, stretch.size))
         except FrameError:
             return
-        if meta.kind == KIND_MESSAGES and meta.first_position >= writer.position:
+        if meta.kind == KIND_MESSAGES and self._has_place(writer, meta, next_base):
             self._begin(writer)
             self.positions_lost += writer.hole_of(meta)
             self._known_lost += meta.count
@@ -251,7 +287,7 @@ class _Repair:
             self.positions_lost += writer.hole(next_base)
         elif index is not None and index.end_position >= writer.position:
             self.positions_lost += writer.hole(index.end_position)
-            self._known_lost = self.positions_lost
+            self._known_lost = self.positions_lost - self._left_out
             self._state.restore(index.state)
             writer.log = self._state.identity.now
             writer.state(index.state)

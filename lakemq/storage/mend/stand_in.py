@@ -139,7 +139,10 @@ def _write(
 
 
 def _size_of(files: Files, segment: Segment) -> int:
-    return files.size(segment.open()) if files.exists(segment.path) else 0
+    try:
+        return files.size(segment.open_read())
+    except FileNotFoundError:
+        return 0
 
 
 def _sound_frames(damaged: DamagedSegment, size: int, learn: Callable[[Meta], None]) -> Iterator[Stretch]:

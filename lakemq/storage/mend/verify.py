@@ -109,7 +109,7 @@ def verify_log(data_dir: Path, files: Files | None = None) -> LogReport:
 
 
 def _verify_segment(files: Files, segment: Segment) -> SegmentReport:
-    size = files.size(segment.open())
+    size = files.size(segment.open_read())
     frames = messages = 0
     position = segment.base_position
     damages: list[Damage] = []

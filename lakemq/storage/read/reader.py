@@ -125,13 +125,16 @@ class Reader:
             segment = self._log.segments[number]
             index = self.index(segment)
             runs = index.queues.get(queue.key)
+            number += 1
             if runs is not None and runs.next_offset > end:
                 extent, end, step = _plan_runs(segment, index, runs, end, offset + messages_max, bytes_max - size)
                 extents.append(extent)
                 size += step
                 if end < runs.next_offset:
                     break
-            number += 1
+            elif number < len(self._log.segments):
+                # Many may have nothing of a queue that is seldom used, and each index is read from disk.
+                number = max(number, self._segment_of_offset(queue, end))
         if end == offset:
             # The rest of the queue was lost to damage: a plan always gets on.
             end = queue.next_offset

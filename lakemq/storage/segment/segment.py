@@ -76,6 +76,13 @@ class Segment:
             self.descriptor = self._files.open_append(self.path)
         return self.descriptor
 
+    def open_read(self) -> int:
+        """`open` for reads alone: never makes a file, as where retention has just removed it. Raises
+        `FileNotFoundError`."""
+        if self.descriptor is None:
+            self.descriptor = self._files.open_read(self.path)
+        return self.descriptor
+
     def close(self) -> None:
         """Close the descriptor, if there is one; waits for a read that uses it."""
         with self._closing:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from lakemq.gateway.upkeep.log_cleanup import LogCleanup
+from lakemq.settings import HOUR_MS, Settings
+from lakemq.storage.lake.certain import Certain
 from lakemq.testing import start_gateway
 from tests.gateway.cold.lakes import Lake, wait_until_all_left
 from tests.gateway.http_client import connect, produce, put_topic
 from tests.gateway.routing.asking import wait_until
+from tests.storage.harness import LogHarness
 
 
 def test_nobodys_word_takes_anything_from_the_log_but_the_lakes_own(tmp_path: Path) -> None:
@@ -62,3 +68,33 @@ def test_what_the_lake_holds_of_another_log_is_not_taken_for_this_ones(tmp_path:
         http.put("/v1/broker/compacted", json={"compacted_position": 1})
         wait_until(lambda: any("is not of this log" in line for line in gateway.log))
         assert http.get("/v1/broker").json()["min_position"] == 0
+
+
+def test_others_have_their_turns_while_many_segments_leave(tmp_path: Path) -> None:
+    """They left in one turn of the loop, which then stood still for seconds."""
+    harness = LogHarness(tmp_path).open()
+    log, settings = harness.log, Settings.model_validate({"lake": {"verify": False}})
+    for count in range(2, 9):
+        log.begin_segment()
+        while len(log.segments) < count:
+            harness.run(asyncio.sleep(0.001))
+        harness.wait_until_sealed()
+        harness.put_topic(f"t{count}")
+
+    async def run(look: Callable[[], Certain]) -> Certain:
+        return await asyncio.to_thread(look)
+
+    async def clean_up() -> tuple[int, list[int]]:
+        cleanup, seen = LogCleanup(settings, log, run), list[int]()
+        cleanup.tell(log.next_position)
+        harness.clock.time_ms += 1000 * HOUR_MS
+        cleaning = asyncio.create_task(cleanup.clean_up())
+        while not cleaning.done():
+            seen.append(len(log.segments))
+            await asyncio.sleep(0)
+        return cleaning.result(), seen
+
+    removed, seen = harness.run(clean_up())
+    assert removed == 7
+    assert {*range(2, 9)} <= {*seen}
+    harness.close()

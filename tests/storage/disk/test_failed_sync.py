@@ -10,6 +10,7 @@ import pytest
 
 from lakemq.model.errors import StoreUnwritable
 from lakemq.testing import LossyFiles
+from tests.storage.harness import LogHarness
 from tests.storage.ledger import Broken
 from tests.storage.power_cuts import Machine
 
@@ -83,6 +84,27 @@ def test_disk_that_does_not_hold_what_was_written_again_is_refused(tmp_path: Pat
     with pytest.raises(Broken, match="does not hold what was written"):
         machine.live(look)
     assert files.forgot
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced", "moved"])
+def test_nothing_is_promised_of_a_file_that_somebody_has_removed(harness: LogHarness, how: str) -> None:
+    """What is brought to disk in it no start would find."""
+    harness.append("a", 0, b"before")
+    harness.flush()
+    path = harness.active.path
+    if how == "moved":
+        harness.directory.rename(harness.directory.with_name("elsewhere"))
+    else:
+        content = path.read_bytes()
+        path.unlink()
+        if how == "replaced":
+            path.write_bytes(content)
+    harness.append("a", 0, b"after")
+    with pytest.raises(StoreUnwritable, match="somebody has removed"):
+        harness.flush()
+    with pytest.raises(StoreUnwritable, match="somebody has removed"):
+        harness.append("a", 0, b"refused")
+    assert [message.body for message in harness.read_queue("a", 0)] == [b"before", b"after"]
 
 
 class _Forgetful(LossyFiles):

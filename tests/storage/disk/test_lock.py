@@ -36,3 +36,22 @@ def test_longer_name_of_a_former_holder_leaves_no_rest(tmp_path: Path) -> None:
     with pytest.raises(LogInUse, match="in use by short "):
         DirectoryLock(Files(), tmp_path, "the second writer")
     lock.release()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_second_writer_is_refused_after_somebody_has_removed_the_file(tmp_path: Path, replaced: bool) -> None:
+    lock = DirectoryLock(Files(), tmp_path, "the first writer")
+    (tmp_path / "LOCK").unlink()
+    if replaced:
+        (tmp_path / "LOCK").touch()
+    for _ in range(2):  # nor does the one that was refused leave anything
+        with pytest.raises(LogInUse, match="in use by another process, whose file LOCK was removed or replaced"):
+            DirectoryLock(Files(), tmp_path, "the second writer")
+    lock.release()
+    DirectoryLock(Files(), tmp_path, "the second writer").release()
+
+
+def test_directory_that_has_no_such_locks_is_locked_by_its_file(tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path, os.O_PATH)  # what can't be locked, as a directory on NFS
+    assert Files().lock_folder(descriptor)
+    os.close(descriptor)

@@ -177,3 +177,14 @@ def test_what_the_lake_has_held_only_a_moment_stays_however_crowded_the_disk_is(
     assert harness.log.retain() == 0
     harness.clock.time_ms += 1
     assert harness.log.retain() == 2
+
+
+def test_a_jump_that_a_full_disk_has_no_room_to_note_keeps_nothing_that_may_go(make_log: MakeLog) -> None:
+    harness = _certain_and_old(make_log, disk_high_ratio=0.000001)
+    harness.clock.jumped_ms = 10 * RETENTION_MS
+    harness.files.room_bytes = 0
+    assert harness.log.retain() == 2
+    harness.files.room_bytes = None
+    assert harness.log.retain() == 0
+    assert harness.log.retention.jump is not None
+    assert (harness.directory / "CLOCK").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from pathlib import Path
 
@@ -47,6 +48,26 @@ def test_sound_log_is_sound_and_repair_leaves_it_alone(harness: LogHarness, tmp_
     assert repaired.segments_rewritten == []
     assert repaired.messages_kept == report.messages
     assert {path.name: path.read_bytes() for path in harness.segment_paths()} == before
+
+
+class _ReadOnly(Files):
+    """Of a file system that is mounted to be read."""
+
+    def open_append(self, path: Path) -> int:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    open_update = open_append
+
+
+def test_log_is_verified_without_a_file_that_could_be_written(harness: LogHarness, tmp_path: Path) -> None:
+    """One that retention removed meanwhile was made again by that, empty, and kept the next start from the log."""
+    _fill(harness)
+    harness.roll("a")
+    stored = harness.read_log()
+    harness.close()
+    report = verify_log(tmp_path, _ReadOnly())
+    assert report.sound
+    assert report.segments[-1].next_position == stored[-1].position + 1
 
 
 @pytest.mark.parametrize("victim", [0, 7, 19])
@@ -207,3 +228,34 @@ def test_folder_without_a_log_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     with pytest.raises(LakemqError, match="no segments"):
         repair_log(tmp_path)
+
+
+@pytest.mark.parametrize("rolls", [False, True])
+def test_log_that_two_have_written_serves_again_and_gives_nothing_twice(tmp_path: Path, rolls: bool) -> None:
+    """As on a file system whose locks say nothing. It was called repaired, and the next start refused it."""
+    one = LogHarness(tmp_path).open()
+    one.put_topic("a")
+    other = LogHarness(tmp_path).open()
+    placed = [one.append("a", 0, b"one").placed[0] for _ in range(3)]
+    placed += [other.append("a", 0, b"other").placed[0] for _ in range(2)]
+    if rolls:
+        one.roll("a", 2)
+    placed += [other.append("a", number % 2, b"other").placed[0] for number in range(6)]
+    one.crash()
+    other.crash()
+    with pytest.raises(LogDamaged):
+        one.open()
+    repaired = repair_log(tmp_path)
+    assert repaired.positions_lost >= 2
+    assert all("two processes have written the log" in damage.reason for damage in repaired.damages)
+    assert verify_log(tmp_path).sound
+    assert repair_log(tmp_path).segments_rewritten == []
+    one.open()
+    read = one.read_queue("a", 0) + one.read_queue("a", 1)
+    assert [message.body for message in read][:3] == [b"one"] * 3
+    assert len({message.position for message in read}) == len(read)
+    for queue_id in range(2):
+        new = one.append("a", queue_id, b"new").placed[0]
+        assert new.position > max(each.position for each in placed)
+        assert new.queue_offset > max(each.queue_offset for each in placed if each.queue_id == queue_id)
+    one.crash()
