@@ -69,6 +69,8 @@ def findings_of(broker: Broker, version: str) -> Iterator[Finding]:
         return
     if broker.not_let_in or broker.not_trusted:
         do = "name its authority by LAKEMQ_TLS__CA_FILE" if broker.not_trusted else "give a token: --token-file"
+        if "expired" in broker.not_trusted:  # as OpenSSL says it
+            do = "put a new certificate into the file that tls.cert_file names: it needs no restart"
         yield Finding(Grade.WRONG, broker.address, broker.not_trusted or broker.not_let_in, do)
         return
     for reason in broker.silent:
