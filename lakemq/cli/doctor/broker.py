@@ -18,6 +18,7 @@ LATE_SHARE_MAX = 0.001
 ADVICE = {
     "the job ": "start the jobs: `lakemq jobs`; what they say last is in their log",
     "nothing can leave the log": "let the jobs run and reach the lake: until then the log grows",
+    "what has left the log can't be read": "see whether the lake is mounted and readable for the gateway: lake.dir",
     "the disk fills up": "make room, or let the log be smaller: storage.log_bytes_max, storage.retention_ms",
     "the clock has jumped": "set the clock right (chrony, systemd-timesyncd); it is believed when it stays so",
     "overdue": "start the jobs: `lakemq jobs`; the gateway decides what it can meanwhile",
