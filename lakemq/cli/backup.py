@@ -90,6 +90,7 @@ def restore(
     if as_json:
         content = {"log_id": restored.log_id, "messages": restored.messages}
         content |= {"next_position": restored.manifest.next_position, "missing_below": restored.missing_below}
+        content |= {"broker": restored.manifest.broker or None}
         write_line(orjson.dumps(content).decode())
         return
     write_line(f"{restored.messages:,} messages in the log in {settings.storage.data_dir}")
@@ -99,6 +100,12 @@ def restore(
         note(
             f"messages below position {restored.missing_below:,} are missing: the backup was made without the lake, "
             f"and {settings.lake.dir} has none of them"
+        )
+    broker = restored.manifest.broker
+    if broker not in ("", settings.broker.name):
+        note(
+            f"it is the log of {broker}, and broker.name is {settings.broker.name} here: start it as {broker} "
+            f"(--broker-name {broker}), else the lake has nothing of it, and all its messages come there once more"
         )
     note(f"the log is a new one, {restored.log_id}: ids and receipts of before are not known to it")
 

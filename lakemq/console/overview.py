@@ -242,6 +242,7 @@ _FREE_SOME = "Free or add some space. storage.retention_ms is how long the log k
 _TODO = {
     _DISK_FILLS: _FREE_SOME,
     "nothing can leave the log": "Start the jobs (lakemq jobs), which write the lake, and check their log.",
+    "what has left the log can't be read": "Check that the lake is mounted, and that the gateway may read it.",
     "the clock has jumped": "Correct the machine's clock. Nothing is lost in the meantime.",
 }
 

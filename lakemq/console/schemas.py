@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from lakemq.console.shown import body_bytes
 from lakemq.model.column_type import in_sql
 from lakemq.model.errors import IncompatibleSchema, InvalidRequest
 from lakemq.model.infer_schema import Inferred, infer_schema
-from lakemq.model.protobuf_schema import only_message
+from lakemq.model.protobuf_schema import bytes_of_set, only_message
 from lakemq.model.schema import TEXT_BYTES_MAX, SchemaVersion, TopicSchemas, compact, next_version, parse_schema
 from lakemq.model.schema_kinds import PROTOBUF, last_of_each
 from lakemq.model.spark_sql import quoted
@@ -55,8 +54,8 @@ def with_message(type: str, text: str) -> str:
         said = json.loads(text) if type == PROTOBUF else None
         if not isinstance(said, dict) or said.get("message") != "":
             return text
-        content = base64.b64decode(said["descriptor_set"], validate=True)
-    except (KeyError, TypeError, ValueError, RecursionError):
+        content = bytes_of_set(said["descriptor_set"])
+    except (KeyError, TypeError, ValueError, RecursionError, InvalidRequest):
         return text  # whoever reads the schema says what is wrong
     return json.dumps(said | {"message": only_message(content)}, indent=2)
 

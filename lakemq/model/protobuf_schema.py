@@ -109,13 +109,17 @@ def parse_protobuf_schema(document: Any) -> tuple[ProtoMessage, tuple[str, ...]]
             "base64"
         )
     try:
-        descriptor_set = base64.b64decode(content, validate=True)
-    except (binascii.Error, ValueError):
-        raise InvalidRequest("descriptor_set is no base64") from None
-    try:
-        return _Types(descriptor_set).root(name.removeprefix("."))
+        return _Types(bytes_of_set(content)).root(name.removeprefix("."))
     except Misfit as misfit:
         raise InvalidRequest(f"descriptor_set is no FileDescriptorSet: {misfit}") from None
+
+
+def bytes_of_set(content: str) -> bytes:
+    """A schema's `descriptor_set`. Raises `InvalidRequest`."""
+    try:
+        return base64.b64decode(content, validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidRequest("descriptor_set is no base64") from None
 
 
 def only_message(descriptor_set: bytes) -> str:

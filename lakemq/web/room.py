@@ -59,8 +59,10 @@ class Room:
             del self._of[client]
 
     @contextmanager
-    def place(self, client: Client, size: int = 1) -> Generator[None]:
-        """`take` it, and `leave` in the end."""
+    def place(self, client: Client, size: int = 1, refusal: Exception | None = None) -> Generator[None]:
+        """`take` it, and `leave` in the end. `refusal` is raised where the client has all that it may have."""
+        if refusal is not None and self.is_full_for(client):
+            raise refusal
         self.take(client, size)
         try:
             yield

@@ -13,6 +13,7 @@ from typing import NoReturn
 from lakemq.model.errors import SettingsError
 from lakemq.settings import Settings
 from lakemq.settings import Tls as Files
+from lakemq.web.certificate import text_of, validity_of
 from lakemq.wire.file_facts import FileFacts, facts_of
 from lakemq.wire.tls import client_context, no_password
 
@@ -49,6 +50,9 @@ class Tls:
         self._refused_looks: int | None = None
         """How many looks ago they couldn't be used; None: they could."""
         self.context = _make(files)
+        self._text = _text_of(files)
+        if fault := validity_of(self.context, self._text).fault:
+            logger.warning("no client will trust tls.cert_file %s: %s", files.cert_file, fault)
 
     def look(self) -> None:
         """Take what has been put into the files. It is read once they have been the same for two looks: a certificate
@@ -62,12 +66,18 @@ class Tls:
             return
         self._facts, self._refused_looks = self._seen, None
         try:
-            self.context = _make(self._files)
+            self._take(_make(self._files), _text_of(self._files))
         except SettingsError as error:
             self._refused_looks = 0
             logger.warning("TLS keeps its previous certificate: %s", error.detail)
         else:
             logger.info("TLS now uses the new files %s", self._files.cert_file)
+
+    def _take(self, context: ssl.SSLContext, text: str) -> None:
+        fault = validity_of(context, text).fault
+        if fault and not validity_of(self.context, self._text).fault:
+            _refuse("cert_file", self._files.cert_file, fault)
+        self.context, self._text = context, text
 
     async def follow(self, pause_s: float = LOOK_S) -> None:
         """Look now and then, until it is cancelled; in a thread, as a file system may keep whoever asks it waiting."""
@@ -101,6 +111,13 @@ def _make(files: Files) -> ssl.SSLContext:
         _load("client_ca_file", files.client_ca_file, lambda: _load_authorities(context, files.client_ca_file))
         context.verify_mode = ssl.CERT_REQUIRED
     return context
+
+
+def _text_of(files: Files) -> str:
+    try:
+        return text_of(files.cert_file)
+    except OSError as error:
+        _refuse("cert_file", files.cert_file, str(error.strerror))
 
 
 def _load_authorities(context: ssl.SSLContext, file: str) -> None:

@@ -94,6 +94,10 @@ def test_what_a_backup_holds_is_said_to_people(run: Run, tmp_path: Path) -> None
     assert restored.code == 0, restored.stderr
     assert "0 messages" in restored.stdout
     assert "the log is a new one" in restored.stderr
+    assert "broker.name" not in restored.stderr
+    assert run("backup", str(tmp_path / "of-b"), *options, "--broker-name", "broker-b").code == 0
+    restored = run("restore", str(tmp_path / "of-b"), "--data-dir", str(tmp_path / "b"))
+    assert "it is the log of broker-b, and broker.name is broker-a here" in restored.stderr
     alone = [*options, "--without-lake"]
     assert run("backup", str(tmp_path / "log"), *alone).code == 0
     assert run("backup", str(tmp_path / "both"), *alone, "--lake-in", str(tmp_path / "copy")).code == 2

@@ -19,6 +19,7 @@ import pytest
 from lakemq.model.errors import SettingsError
 from lakemq.settings import Tls as Files
 from lakemq.testing import GatewayProcess, start_gateway
+from lakemq.web.certificate import text_of, validity_of
 from lakemq.web.tls import AGAIN_LOOKS, Tls
 from tests.certificates import Authority, Pair, openssl
 from tests.gateway.http_client import check_problem, pull, put_topic
@@ -457,6 +458,51 @@ def test_what_was_refused_is_taken_when_its_mode_is_mended_or_it_can_be_read_aga
     for _ in range(AGAIN_LOOKS):
         tls.look()
     assert tls.context is not second
+
+
+def test_a_certificate_that_has_run_out_takes_no_place_of_one_that_is_valid(
+    authority: Authority, pair: Pair, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No client would have come in any more."""
+    own, old = Pair(tmp_path / "cert.pem", tmp_path / "key.pem"), authority.pair("old", days=-1)
+    put(own, pair)
+    files = Files(cert_file=str(own.cert), key_file=str(own.key))
+    tls = Tls(files)
+    first = tls.context
+    assert not caplog.messages
+    put(own, old)
+    for _ in range(3):
+        tls.look()
+    assert tls.context is first
+    assert f"TLS keeps its previous certificate: tls.cert_file: {own.cert} can't be used: it has run out" in caplog.text
+
+    tls = Tls(files)  # it has no other, and whoever must get in may look away
+    first = tls.context
+    assert f"no client will trust tls.cert_file {own.cert}: it has run out" in caplog.text
+    put(own, authority.pair("older", days=-1))
+    for _ in range(2):
+        tls.look()
+    second = tls.context
+    assert second is not first, "it had none that is valid"
+    put(own, pair)
+    for _ in range(2):
+        tls.look()
+    assert tls.context is not second
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("asks_for_theirs", [False, True])
+def test_whether_a_certificate_is_valid_is_told_by_what_it_speaks(
+    authority: Authority, version: ssl.TLSVersion, asks_for_theirs: bool
+) -> None:
+    theirs = str(authority.file) if asks_for_theirs else ""
+    faults = list[str]()
+    for each in (authority.pair("new"), authority.pair("old", days=-1)):
+        each.cert.write_bytes("# für uns\n".encode("latin-1") + each.cert.read_bytes())
+        context = Tls(Files(cert_file=str(each.cert), key_file=str(each.key), client_ca_file=theirs)).context
+        context.minimum_version = context.maximum_version = version
+        faults.append(validity_of(context, text_of(str(each.cert))).fault)
+    assert faults == ["", "it has run out"]
 
 
 def put(pair: Pair, source: Pair) -> None:

@@ -18,6 +18,7 @@ LATE_SHARE_MAX = 0.001
 ADVICE = {
     "the job ": "start the jobs: `lakemq jobs`; what they say last is in their log",
     "nothing can leave the log": "let the jobs run and reach the lake: until then the log grows",
+    "what has left the log can't be read": "see whether the lake is mounted and readable for the gateway: lake.dir",
     "the disk fills up": "make room, or let the log be smaller: storage.log_bytes_max, storage.retention_ms",
     "the clock has jumped": "set the clock right (chrony, systemd-timesyncd); it is believed when it stays so",
     "overdue": "start the jobs: `lakemq jobs`; the gateway decides what it can meanwhile",
@@ -69,6 +70,8 @@ def findings_of(broker: Broker, version: str) -> Iterator[Finding]:
         return
     if broker.not_let_in or broker.not_trusted:
         do = "name its authority by LAKEMQ_TLS__CA_FILE" if broker.not_trusted else "give a token: --token-file"
+        if "expired" in broker.not_trusted:  # as OpenSSL says it
+            do = "put a new certificate into the file that tls.cert_file names: it needs no restart"
         yield Finding(Grade.WRONG, broker.address, broker.not_trusted or broker.not_let_in, do)
         return
     for reason in broker.silent:

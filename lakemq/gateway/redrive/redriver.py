@@ -78,16 +78,14 @@ class Redriver:
             raise Busy(f"{SEARCHES_MAX} redrives are looking for dead letters already")
         if not dry_run and len(self._executor.state.redrives - self._stopped) + self._beginning >= OPEN_MAX:
             raise FlowControl(f"{OPEN_MAX} redrives go on already")
-        if not dry_run and self._of_group.is_full_for(group):
-            raise FlowControl(f"{GROUP_OPEN_MAX} redrives of group {group} go on already")
-        if not dry_run and self._of_user.is_full_for(user):
-            raise FlowControl(f"{USER_OPEN_MAX} redrives of this user go on already")
         self._beginning += 1
         try:
             with ExitStack() as places:
                 if not dry_run:
-                    places.enter_context(self._of_group.place(group))
-                    places.enter_context(self._of_user.place(user))
+                    too_many = FlowControl(f"{GROUP_OPEN_MAX} redrives of group {group} go on already")
+                    places.enter_context(self._of_group.place(group, refusal=too_many))
+                    too_many = FlowControl(f"{USER_OPEN_MAX} redrives of this user go on already")
+                    places.enter_context(self._of_user.place(user, refusal=too_many))
                 return await self._begin(group, where, rate_per_s, dry_run, user)
         finally:
             self._beginning -= 1

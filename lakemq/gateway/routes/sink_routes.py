@@ -11,8 +11,9 @@ from lakemq.contract import routes
 from lakemq.contract.limits import OFFSET_MAX
 from lakemq.gateway.fleet.replication import Replication
 from lakemq.gateway.http.by_fastapi import serves
-from lakemq.gateway.sinks.committer import BATCH_MAX, Sinks
+from lakemq.gateway.sinks.committer import Sinks
 from lakemq.gateway.sinks.described import describe
+from lakemq.gateway.sinks.naming import BATCH_MAX
 from lakemq.gateway.sinks.staging import Staging
 from lakemq.model.errors import SinkNotFound
 

@@ -17,7 +17,7 @@ from lakemq.gateway.decode import Limits
 from lakemq.gateway.decode.arrow_form import decode_arrow
 from lakemq.gateway.effects.traced_copies import CopySpans
 from lakemq.gateway.sinks.committed import Committed
-from lakemq.gateway.sinks.naming import check_part_name, check_sink
+from lakemq.gateway.sinks.naming import check_names, check_sink
 from lakemq.gateway.sinks.placing import Target, check_part, check_queues, done_body, place_part, with_record
 from lakemq.gateway.sinks.staging import BadPart, Part, Staging, pack
 from lakemq.gateway.work.run import Run, at_once
@@ -34,7 +34,7 @@ from lakemq.model.errors import (
     StoreUnwritable,
     TopicNotFound,
 )
-from lakemq.model.names import SCHEDULE_TOPIC, SINK_TOPIC, check_group, retry_topic
+from lakemq.model.names import SCHEDULE_TOPIC, SINK_TOPIC, retry_topic
 from lakemq.settings import Settings
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.appends import RowsAppend
@@ -46,7 +46,6 @@ from lakemq.storage.state.topics import Queue, Topic
 pc: Any = pyarrow.compute  # its functions are made at run time, unknown to type checkers
 logger = logging.getLogger(__name__)
 
-BATCH_MAX = 2**63 - 1
 RETRY_S = 1.0
 FLUSH_BYTES = 16 * 1024 * 1024
 """So much of a batch is stored before its parts' files go."""
@@ -93,10 +92,15 @@ class Sinks:
 
     def shown(self, sink: str) -> Sink | None:
         """Without a commit that may yet be taken back: whoever goes on after a batch has to have it for good."""
-        before, confirmed = self.state.before.get(sink), self._log.confirmed_position
-        if before is None or before.end <= (confirmed if self._confirmed is None else min(confirmed, self._confirmed)):
+        before = self.state.before.get(sink)
+        if before is None or not self._may_be_taken_back(sink):
             return self.state.by_name.get(sink)
         return None if before.sink is None else Sink(**before.sink)
+
+    def _may_be_taken_back(self, sink: str) -> bool:
+        before, confirmed = self.state.before.get(sink), self._log.confirmed_position
+        known = confirmed if self._confirmed is None else min(confirmed, self._confirmed)
+        return before is not None and before.end > known
 
     def open(self, confirmed: int | None = None) -> None:
         """Find the staged parts. `confirmed`: how far the log is known to be, so how far all who lead next have the
@@ -137,12 +141,14 @@ class Sinks:
         Raises `InvalidRequest`, `InvalidArrow`, `MessageTooLarge`, `QueueNotFound`, `IdempotencyMismatch`,
         `FlowControl`, `StoreUnwritable` and what keeps a producer from the topic.
         """
-        self._check_names(sink, batch, name, group)
+        check_names(sink, batch, name, group)
         if self._is_committed(sink, batch):
             await self._log.until_confirmed()  # who committed it may not have been told yet
-            if self._is_committed(sink, batch):  # it wasn't taken back
-                return None
-        if (sink, batch) in self._over:
+            if self._may_be_taken_back(sink):
+                async with self._turn(sink):
+                    if self._may_be_taken_back(sink):
+                        await self._end_earlier(sink)
+        if self._is_committed(sink, batch) or (sink, batch) in self._over:
             return None
         async with self._turn(f"{sink}/{batch}/{name}"):  # a slash is in no name
             return await self._stage(sink, batch, name, topic, group, body, run)
@@ -181,14 +187,6 @@ class Sinks:
             self._drop([part])
             return None
         return part
-
-    def _check_names(self, sink: str, batch: int, name: str, group: str | None) -> None:
-        check_sink(sink)
-        check_part_name(name)
-        if not 0 <= batch <= BATCH_MAX:
-            raise InvalidRequest(f"batch is {batch}; it may be 0 to {BATCH_MAX}")
-        if group is not None:
-            check_group(group)
 
     def _check_room(self, size: int) -> None:
         limits, staging = self._settings, self.staging
@@ -286,7 +284,8 @@ class Sinks:
 
     async def _end_earlier(self, sink: str) -> None:
         """Store what an earlier commit has left. One that was written by a leader before, and confirmed by nobody, may
-        be all that there is of a batch: then it is taken back, as if it had never been written."""
+        be all that there is of a batch: then it is taken back, as if it had never been written. So is one whose parts a
+        broker without replicas has lost since: who committed it was told nothing before one is stored."""
         try:
             if await self._is_to_be_taken_back(sink):
                 batch = self.state.by_name[sink].batch
@@ -301,7 +300,7 @@ class Sinks:
 
     async def _is_to_be_taken_back(self, sink: str) -> bool:
         before = self.state.before.get(sink)
-        if before is None or self._confirmed is None or before.end <= self._confirmed:
+        if before is None or (self._confirmed is not None and before.end <= self._confirmed):
             return False
         known = self.state.by_name[sink]
         return None in [await self._find(sink, known.batch, name) for name in known.left]

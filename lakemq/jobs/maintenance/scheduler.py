@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from threading import Event, Thread
 from typing import Any, NamedTuple
 
 from apscheduler.executors.pool import ThreadPoolExecutor
@@ -15,11 +16,14 @@ from lakemq.jobs.maintenance.requests import ATTEMPTS_MAX, CANCEL, Request
 from lakemq.jobs.maintenance.runner import Runner, UnderWay, one_line
 from lakemq.jobs.maintenance.runs import STOPPED
 from lakemq.settings import Settings
+from lakemq.storage.disk.clock import SystemClock
 
 LOOK_S = 1
-"""Every so often it looks for requests."""
+"""Every so often it looks for requests, and at the clock."""
+SET_BACK_MS = 60_000
+"""A clock that has gone back so far has been set: what is due next is reckoned anew. By less a run is late by less."""
 
-_WORKER, _LOOKER = "default", "requests"
+_WORKER = "default"
 
 logger = logging.getLogger(__name__)
 
@@ -50,19 +54,22 @@ class MaintenanceScheduler:
         self._runner = runner
         self._settings = settings
         self._lake = settings.lake.dir
+        self._triggers = triggers
+        self._clock = SystemClock()
+        self._ahead_ms = self._clock.now_ms() - self._clock.counted_ms()
+        self._stopped = Event()
         self._taken: set[str] = set()
         self._serving: Request | None = None
         self._cancelled: set[str] = set()
         self._cancels: dict[str, _Cancel] = {}
         logging.getLogger("apscheduler").setLevel(logging.ERROR)  # it tells of each skipped start
         self._scheduler: Any = BackgroundScheduler(
-            executors={_WORKER: ThreadPoolExecutor(1), _LOOKER: ThreadPoolExecutor(1)},
+            executors={_WORKER: ThreadPoolExecutor(1)},
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
             timezone="UTC",
         )
         for name, trigger in triggers.items():
             self._scheduler.add_job(runner.run, trigger, (name, "schedule"), id=name)
-        self._scheduler.add_job(self._look, "interval", seconds=LOOK_S, executor=_LOOKER, id="requests")
 
     def start(self) -> None:
         """Raises `OSError` where the port for metrics is taken."""
@@ -70,13 +77,35 @@ class MaintenanceScheduler:
         if options.metrics_port:
             self._runner.metrics.serve(options.metrics_host, options.metrics_port)
         self._scheduler.start()
+        # Not a job of the scheduler: it waits by the clock, so one that was set back would have it wait for as long.
+        Thread(target=self._look_on, name="maintenance-requests", daemon=True).start()
 
     def stop(self) -> None:
         """Ends the job that is under way: its tables stay as they were. Waits for some seconds."""
+        self._stopped.set()
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
         self._runner.stop()
         self._runner.metrics.close()
+
+    def _look_on(self) -> None:
+        while not self._stopped.wait(LOOK_S):
+            self._follow_clock()
+            self._look()
+
+    def _follow_clock(self) -> None:
+        """The scheduler reckons when a job is due once, and sleeps until then by the time that there was."""
+        before_ms, self._ahead_ms = self._ahead_ms, self._clock.now_ms() - self._clock.counted_ms()
+        try:
+            if self._ahead_ms <= before_ms - SET_BACK_MS:
+                logger.warning(
+                    "the clock was set back by %d s: maintenance follows it", (before_ms - self._ahead_ms) // 1000
+                )
+                for name, trigger in self._triggers.items():
+                    self._scheduler.reschedule_job(name, trigger=trigger)
+            self._scheduler.wakeup()  # it may have been set ahead, and something is due
+        except Exception as error:  # noqa: BLE001 (requests are looked for all the same)
+            logger.warning("maintenance can't follow the clock: %s", one_line(error))
 
     def _look(self) -> None:
         try:

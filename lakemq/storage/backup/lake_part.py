@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -12,7 +13,7 @@ from lakemq.model.errors import LakeUnreadable
 from lakemq.storage.backup.copying import Copier
 from lakemq.storage.backup.log_part import ChangedMeanwhile
 from lakemq.storage.backup.manifest import LAKE, Table
-from lakemq.storage.lake.delta_log import FOLDER, LAST_CHECKPOINT, beside_entries, entries_of, tables_of
+from lakemq.storage.lake.delta_log import FOLDER, LAST_CHECKPOINT, beside_entries, files_of_log, tables_of
 from lakemq.storage.lake.intact import sidecar_of
 from lakemq.storage.lake.progress import read_progress
 
@@ -35,20 +36,34 @@ def _copy_table(table: Path, copier: Copier) -> Table:
         raise LakeUnreadable(f"the lake's table in {table} can't be read: {error}") from None
     progress = read_progress(table, version)
     try:
+        _copy_log(table, version, copier)  # before the data, which may take hours: it is cleaned each hour
         for path in paths:
             _copy(table, table / unquote(path), copier)
-        for beside in beside_entries(table):
-            if beside.version <= version:
-                _copy(table, beside.path, copier)
-        for at, path in entries_of(table).items():
-            if at <= version:
-                _copy(table, path, copier)
     except FileNotFoundError as error:
         raise ChangedMeanwhile(f"{error.filename} was removed") from None
     last = table / FOLDER / LAST_CHECKPOINT
     if last.exists() and not any(each.version > version for each in beside_entries(table)):
         _copy(table, last, copier)
     return Table(table.name, version, progress.held)
+
+
+def _copy_log(table: Path, version: int, copier: Copier) -> None:
+    """Copy the log up to that version: all that says what it is, and of the rest what is still there. Raises
+    `ChangedMeanwhile`, `FileNotFoundError`."""
+    entries, beside = files_of_log(table)
+    begin = max((each.version + 1 for each in beside if each.is_checkpoint and each.version <= version), default=0)
+    for each in beside:
+        if each.version <= version:
+            with nullcontext() if each.is_checkpoint and each.version + 1 == begin else suppress(FileNotFoundError):
+                _copy(table, each.path, copier)
+    for at in range(begin, version + 1):
+        if at not in entries:
+            raise ChangedMeanwhile(f"entry {at} of the log of {table} was removed")
+        _copy(table, entries[at], copier)
+    for at, path in entries.items():
+        if at < begin:
+            with suppress(FileNotFoundError):
+                _copy(table, path, copier)
 
 
 def _copy(table: Path, path: Path, copier: Copier) -> None:

@@ -19,7 +19,7 @@ from lakemq.model.errors import LakemqError
 from lakemq.storage.backup.copying import Copier
 from lakemq.storage.backup.lake_part import copy_lake
 from lakemq.storage.backup.log_part import ChangedMeanwhile, LogCopy, copy_log, copy_parts, missing_parts
-from lakemq.storage.backup.manifest import LAKE, LOG, NAME, PARTS, BadBackup, Manifest, Table, read_manifest
+from lakemq.storage.backup.manifest import BROKER, LAKE, LOG, NAME, PARTS, BadBackup, Manifest, Table, read_manifest
 from lakemq.storage.backup.same_log import check_same_log
 from lakemq.storage.disk.clock import Clock, SystemClock
 from lakemq.storage.disk.files import Files
@@ -81,6 +81,7 @@ def back_up(
     else:
         holding = [table.name for table in tables if table.held.get(broker)]
         manifest = Manifest(*numbers, [], copied, holding, broker)
+    files.replace(copier.root / BROKER, [f"{broker}\n".encode()])
     files.replace(copier.root / NAME, [manifest.encode()])
     is_whole = bool(source.held_of(tables)) or covers(log.dropped, 0, log.first_position)
     return Made(manifest, sum(each.bytes for each in copied), 0 if is_whole else log.first_position)

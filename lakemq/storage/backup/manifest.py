@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -12,6 +12,8 @@ from lakemq.storage.disk.files import Files
 
 NAME = "manifest.json"
 FORMAT = 1
+BROKER = "broker"
+"""The file that says whose log it is. The manifest can't: a lakemq of before takes no key that it doesn't know."""
 LOG, PARTS, LAKE = "commitlog", "sinks", "lake"
 """The folders of a backup."""
 
@@ -57,7 +59,8 @@ class Table:
 @dataclass(frozen=True)
 class Manifest:
     """A backup. The log has positions `first_position ≤ p < next_position`. `elsewhere`: the tables that hold some of
-    it, where the lake is in another backup. `broker`: whose log it is; empty in backups of before."""
+    it, where the lake is in another backup. `broker`: whose log it is, from a file of its own; empty in backups of
+    before."""
 
     log_id: str
     first_position: int
@@ -70,8 +73,10 @@ class Manifest:
     format: int = FORMAT
 
     def encode(self) -> bytes:
-        """The content of its file."""
-        return json.dumps(asdict(self), indent=1).encode() + b"\n"
+        """The content of its file, without `broker`."""
+        content = asdict(self)
+        del content["broker"]
+        return json.dumps(content, indent=1).encode() + b"\n"
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -80,6 +85,12 @@ def read_manifest(folder: Path) -> Manifest:
         content: dict[str, Any] = json.loads((folder / NAME).read_bytes())
         if content["format"] != FORMAT:
             raise BadBackup(f"the backup in {folder} has format {content['format']}, this lakemq reads {FORMAT}")
+        if unknown := sorted(content.keys() - {each.name for each in fields(Manifest)}):
+            raise BadBackup(
+                f"the backup in {folder} says {', '.join(unknown)}, as that of a newer lakemq: restore by one"
+            )
+        if (folder / BROKER).exists():
+            content["broker"] = (folder / BROKER).read_text(encoding="utf-8").strip()
         tables = [Table(**each) for each in content.pop("tables")]
         files = [Copied(**each) for each in content.pop("files")]
         manifest = Manifest(**content, tables=tables, files=files)

@@ -53,6 +53,8 @@ def test_of_a_broker_that_does_not_let_who_asks_in_only_that_is_said() -> None:
     (found,) = of_broker(not_trusted="self-signed certificate")
     assert (found.grade, found.what) == (Grade.WRONG, "self-signed certificate")
     assert "LAKEMQ_TLS__CA_FILE" in found.do
+    (found,) = of_broker(not_trusted="its certificate is not trusted: certificate has expired")
+    assert "tls.cert_file" in found.do, "no authority helps"
 
 
 DLQ = {"topic": "%DLQ%billing", "queues": [{"min_offset": 2, "max_offset": 7}, {"min_offset": 0, "max_offset": 1}]}

@@ -12,14 +12,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 
 from lakemq.gateway.fleet.confirmed_mark import ConfirmedMark, Mark
+from lakemq.gateway.sinks.staging import Part
 from lakemq.model.errors import LakemqError, NotConfirmed, PartNotFound
 from lakemq.storage.log.recovery import recover
 from lakemq.storage.state.log_state import LogState
 from lakemq.storage.state.sinks import SinkState
 from lakemq.testing import FaultyFiles
+from tests.gateway.http_client import write_arrow
 from tests.gateway.sinks.test_sink_crashes import BODIES, CUTS, OTHER_CUTS, SINK, Crashing, DyingFiles
 
 
@@ -79,6 +82,45 @@ def test_what_nobody_confirmed_is_to_be_committed_again(tmp_path: Path, batch: i
     dumped = sinks.dump()
     harness.restart_without_snapshots(0)
     assert harness.broker.log.state.sinks.dump() == dumped
+    harness.close()
+
+
+class StagingAtItsStart(Crashing):
+    """A part of the batch comes before anything was done about what is left."""
+
+    staged: Part | None = None
+
+    async def _start(self) -> None:
+        self.broker.open()
+        content = write_arrow({"body": pa.array([b"1"])})
+        self.staged = await self.broker.sinks.stage(SINK, 0, "again", "t", None, content)
+        await self.broker.start()
+        await self.broker.router.overdue.close()
+
+
+def test_a_part_of_what_is_taken_back_is_staged_and_not_said_to_be_committed(tmp_path: Path) -> None:
+    """Else the commit again finds no part, though who stages was told that it needs none."""
+    found = ended(tmp_path, batch=0, left=2)
+    found.follows(confirmed=0)
+    harness = StagingAtItsStart(found.folder)
+    harness.open(0)
+    assert harness.staged is not None
+    harness.run(harness.broker.sinks.commit(SINK, 0, ["again"], "", once=False))
+    assert harness.bodies() == ["1"]
+    harness.close()
+
+
+def test_a_batch_whose_parts_a_broker_by_itself_has_lost_is_to_be_committed_again(tmp_path: Path) -> None:
+    """It was dropped, and the same commit again said that it had been stored."""
+    harness = ended(tmp_path, batch=0, left=2).harness
+    harness.files_of_parts()[0].unlink()
+    harness.open(0)
+    harness.run(harness.stored())
+    with pytest.raises(PartNotFound):
+        harness.run(harness.broker.sinks.commit(SINK, 0, ["0-0", "0-1"], "", once=False))
+    harness.run(harness.write(CUTS))
+    assert sorted(harness.bodies()) == BODIES
+    assert harness.broker.sinks.state.by_name[SINK].dropped == 0
     harness.close()
 
 

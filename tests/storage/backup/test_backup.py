@@ -19,7 +19,7 @@ from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.settings import MIB
 from lakemq.storage.backup import back_up, restore
 from lakemq.storage.backup.log_part import missing_parts
-from lakemq.storage.backup.manifest import NAME, BadBackup, refuse_half_restored
+from lakemq.storage.backup.manifest import BROKER, NAME, BadBackup, read_manifest, refuse_half_restored
 from lakemq.storage.lake.log_marks import log_identifier
 from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.mend.verify import verify_log
@@ -156,6 +156,20 @@ def test_a_manifest_that_is_none_is_refused(made: tuple[Path, dict[str, Any]], t
     (tmp_path / NAME).write_text(json.dumps(content | {"format": 2}))
     with pytest.raises(BadBackup, match="format 2"):
         restore(tmp_path, tmp_path / "data", tmp_path / "lake")
+    (tmp_path / NAME).write_text(json.dumps(content | {"moons": 2}))
+    with pytest.raises(BadBackup, match="says moons, as that of a newer lakemq"):
+        restore(tmp_path, tmp_path / "data", tmp_path / "lake")
+
+
+def test_a_manifest_says_what_a_lakemq_of_before_reads(made: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    """It refused the whole backup for a key that it didn't know."""
+    content = json.loads((made[0] / NAME).read_bytes())
+    of_before = {"log_id", "first_position", "next_position", "begun_ms", "tables", "files", "elsewhere", "format"}
+    assert content.keys() == of_before
+    assert read_manifest(made[0]).broker == "broker-a"
+    for said, broker in (({}, ""), ({"broker": "broker-b"}, "broker-b")):  # as there were some meanwhile
+        (tmp_path / NAME).write_text(json.dumps(content | said))
+        assert read_manifest(tmp_path).broker == broker
 
 
 def test_a_backup_begins_in_a_new_folder_and_needs_a_log(tmp_path: Path) -> None:
@@ -262,7 +276,7 @@ def test_a_backup_of_a_log_and_the_lake_of_another_is_not_restored(tmp_path: Pat
     with pytest.raises(BadBackup, match=rf"holds another log of broker-a, {own}, and not {other}: the backup was made"):
         restore(whole, tmp_path / "restored", tmp_path / "new")
     assert not (tmp_path / "restored").exists()
-    del content["broker"]  # as those that were made before say nothing of it
+    (whole / BROKER).unlink()  # as those that were made before say nothing of it
     (whole / NAME).write_text(json.dumps(content))
     assert restore(whole, tmp_path / "restored", tmp_path / "new").missing_below == 0
     with pytest.raises(BadBackup, match=rf"whole/lake/messages holds another log of broker-a, {own}"):
