@@ -14,9 +14,13 @@ import pytest
 
 from lakemq.jobs.maintenance import erase, erased_files
 from lakemq.jobs.maintenance.erased_files import has_begun, set_begun
+from lakemq.jobs.maintenance.owed_erasures import owed
 from lakemq.jobs.maintenance.runs import read_runs
 from lakemq.jobs.maintenance.work import Work
-from lakemq.jobs.tables.holes import ERASED, Hole, append_holes
+from lakemq.jobs.tables.holes import ERASED, Hole, append_holes, read_holes
+from lakemq.jobs.tables.tables import MESSAGES
+from lakemq.storage.lake.delta_log import APPLICATION
+from lakemq.storage.lake.log_marks import append_identifiers, log_identifier
 from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.lake.proof_mark import read_marks
 from tests.gateway.http_client import connect, produce, put_topic
@@ -180,6 +184,40 @@ def test_what_is_sent_again_while_it_is_erased_goes_too(scene: Scene, monkeypatc
         assert done.detail["log"] == {"erased": 2, "not_there": 0}
         assert (bodies_of(http, "again-users"), bodies_of(http, "again")) == (["kept"], [])
     assert files_with(scene.lake.parent / "log", SECRET) == []
+
+
+def put_rows_of(scene: Scene, broker: str, rows: list[dict[str, Any]]) -> None:
+    """In `messages`, as a broker left them that the jobs no longer follow; its log has its name as its id."""
+    filled = [
+        {"broker": broker, "topic": "left", "queue_id": 0, "queue_offset": at, "position": at, "body": b"x"}
+        | {"message_id": f"{broker}.{at}", "keys": [], "properties": []}
+        | row
+        for at, row in enumerate(rows)
+    ]
+    frame = scene.spark.createDataFrame(pa.Table.from_pylist(filled, MESSAGES.schema))
+    options = {"txnAppId": APPLICATION + broker, "txnVersion": str(len(rows))}
+    frame.write.format("delta").mode("append").options(**options).save(str(scene.lake / "messages"))
+    append_identifiers(scene.lake / "messages", {log_identifier(broker, broker): 1})
+
+
+def test_what_brokers_left_that_are_no_longer_followed_goes_too(scene: Scene) -> None:
+    scene.compact()  # nothing else is appended to the table
+    for broker in ("broker-z", "broker-a~11111111"):
+        put_rows_of(scene, broker, [{"keys": ["left-17"]}, {"keys": ["kept"]}])
+    put_rows_of(scene, "broker-y", [{"keys": ["kept"]}])
+    done = scene.run("erase", {"where": "key = 'left-17'"})
+    assert (done.error, done.detail["messages"], done.detail["tables"]["messages"]) == (None, 2, 2)
+    assert done.detail["log"] == {"erased": 0, "not_there": 0}
+    not_asked = {"broker-a~11111111": 1, "broker-y": 0, "broker-z": 1}
+    assert done.detail["logs_not_asked"] == not_asked
+    left = [row[:2] for row in rows_of(scene.lake, "messages", ["broker", "position", "topic"]) if row[2] == "left"]
+    assert left == [("broker-a~11111111", 1), ("broker-y", 0), ("broker-z", 1)]
+    assert read_holes(scene.lake, "broker-z") == [Hole(0, 0)], "nobody looks for it as lost"
+    assert owed(scene.lake) == {broker: broker for broker, count in not_asked.items() if count}, "should they come back"
+    rest = scene.run("erase", {"where": "topic = 'left'"})
+    assert (rest.error, rest.detail["logs_not_asked"]) == (None, dict.fromkeys(not_asked, 1))
+    # Other tests, which come in any order, know nothing of these brokers.
+    append_identifiers(scene.lake / "messages", {APPLICATION + broker: -1 for broker in not_asked})
 
 
 def test_many_at_once_are_merged_away(scene: Scene) -> None:
