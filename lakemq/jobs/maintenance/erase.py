@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark import StorageLevel
+import pyarrow.compute
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
@@ -40,15 +40,19 @@ from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, NACK_TOPIC, REPLY_TO
 from lakemq.model.spark_sql import literal
 from lakemq.storage.lake.progress import read_progress
 
+# Its functions are made as it is imported: no type checker sees them.
+pc: Any = pyarrow.compute
+
 MESSAGES_MAX = 1_000_000
-"""At most so many at a time: their positions are held in memory."""
+"""At most so many at a time: their positions and ids are held in memory."""
 
 _IN_LIST_MAX = 1_000
-_ROUNDS_MAX = 8
+_BROADCAST_MAX = 100_000
 _BEFORE_MESSAGES = (MESSAGE_INDEX, CONSUME_QUEUE, TRANSACTIONS, SCHEDULED)
 _NOT_CONTROL = (HALF_TOPIC, CHECK_MAX_TOPIC, REPLY_TOPIC)
 """Internal topics that hold users' messages."""
-_FOUND = ("broker", "position", "topic", "links")
+_PLACES = pa.schema({"broker": pa.string(), "position": pa.int64(), "topic": pa.string()})
+_FOUND = (*_PLACES.names, "links")
 
 
 def erase(work: Work) -> Outcome:
@@ -114,30 +118,32 @@ def _count_by(found: pa.Table, column: str) -> dict[str, int]:
 
 def _find(work: Work, where: str, ends: dict[str, int], linked_ends: dict[str, int]) -> pa.Table:
     """`broker`, `position` and `topic` of all that is to go, in the order of the log: what `where` finds
-    below `ends`, and the copies and originals of that below `linked_ends`."""
+    below `ends`, and the copies and originals of that below `linked_ends`, however long a chain they make."""
     messages = work.rows(MESSAGES)
     # Control traffic says what became of messages; without it the broker would do things again.
     control = F.col("topic").startswith("RMQ_SYS_") & ~F.col("topic").isin(*_NOT_CONTROL) & ~_says_why()
     messages = messages.where(is_below(linked_ends) & ~control)
     # A nack is looked for by its message alone: what it is about may not be what `where` means.
-    found = _matching(messages.where(is_below(ends) & (F.col("topic") != NACK_TOPIC)), where)
-    found.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        count, rounds = found.count(), 0
-        while count and rounds < _ROUNDS_MAX:
-            work.check()
-            more = _with_linked(messages, found).persist(StorageLevel.MEMORY_AND_DISK)
-            grown = more.count()
-            found.unpersist()
-            found = more
-            if grown == count:
-                break
-            count, rounds = grown, rounds + 1
-        if count > MESSAGES_MAX:
-            raise LakemqError(f"{count} messages are more than {MESSAGES_MAX} at a time: narrow the condition")
-        return found.select("broker", "position", "topic").orderBy("broker", "position").toArrow()
-    finally:
-        found.unpersist()
+    rows = _matching(messages.where(is_below(ends) & (F.col("topic") != NACK_TOPIC)), where)
+    found, asked = _PLACES.empty_table(), pa.array([], pa.string())
+    while True:
+        taken = rows.limit(MESSAGES_MAX + 1).toArrow()
+        found = _united(found, taken)
+        if found.num_rows > MESSAGES_MAX:
+            raise LakemqError(f"more than {MESSAGES_MAX} messages at a time: narrow the condition")
+        ids = pc.list_flatten(taken["links"]).unique().cast(pa.string())
+        new = ids.filter(pc.invert(pc.is_in(ids, value_set=asked)))
+        if not len(new):
+            return found
+        asked = pa.concat_arrays([asked, new])
+        work.check()
+        rows = _linked_by(work, messages, new)
+
+
+def _united(found: pa.Table, more: pa.Table) -> pa.Table:
+    """The places of both, each once, in the order of the log."""
+    both = pa.concat_tables([found, more.select(_PLACES.names).cast(_PLACES)])
+    return both.group_by(_PLACES.names).aggregate([]).sort_by([("broker", "ascending"), ("position", "ascending")])
 
 
 def _says_why() -> Column:
@@ -168,11 +174,13 @@ def _linked(messages: DataFrame) -> DataFrame:
     return messages.withColumn("links", F.array_sort(F.array_distinct(F.array_compact(links))))
 
 
-def _with_linked(messages: DataFrame, found: DataFrame) -> DataFrame:
-    """What is found, and all that shares an id with it."""
-    ids = found.select(F.explode("links").alias("link")).distinct()
+def _linked_by(work: Work, messages: DataFrame, ids: pa.Array) -> DataFrame:
+    """Those that have one of these ids among their links."""
+    asked = work.session.createDataFrame(pa.table({"link": ids}))
+    if len(ids) <= _BROADCAST_MAX:  # Spark doesn't know how few they are
+        asked = F.broadcast(asked)
     each = _linked(messages).select(*_FOUND, F.explode("links").alias("link"))
-    return found.unionAll(each.join(ids, "link", "left_semi").select(*_FOUND)).distinct()
+    return each.join(asked, "link", "left_semi").select(*_FOUND).distinct()
 
 
 def _erase_in_logs(
@@ -182,14 +190,13 @@ def _erase_in_logs(
     Returns all of it, and how many messages the logs held and now don't, and how many had left them before.
     `others`: how far `messages` holds the logs that can't be asked."""
     erased, looked = _erase_in_log(work, found), ends
-    for _ in range(_ROUNDS_MAX):
-        if ends_of(work.broker_url) == looked:
-            break
+    while ends_of(work.broker_url) != looked:
+        work.check()
         looked = catch_up(work)
-        again = _find(work, where, ends | others, looked | others)
-        if again.num_rows == found.num_rows:
+        grown = _united(found, _find(work, where, ends | others, looked | others))
+        if grown.num_rows == found.num_rows:  # nothing is made any more of what is erased
             break
-        found = again
+        found = grown
         erased += _erase_in_log(work, found)
     asked = sum(count for broker, count in _count_by(found, "broker").items() if broker not in others)
     return found, {"erased": erased, "not_there": asked - erased}

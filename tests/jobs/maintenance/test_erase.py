@@ -29,6 +29,8 @@ from tests.jobs.lake_checks import rows_of
 from tests.jobs.maintenance.scene import Scene
 
 SECRET = "Erika-Mustermann-17"
+CHAIN = 10
+"""So many copies of copies: once no more than eight were followed."""
 
 
 def erased_rows(scene: Scene) -> int:
@@ -201,17 +203,21 @@ def put_rows_of(scene: Scene, broker: str, rows: list[dict[str, Any]]) -> None:
 
 
 def test_what_brokers_left_that_are_no_longer_followed_goes_too(scene: Scene) -> None:
+    """And what was made of it, step by step: each copy names the one before as its original."""
     scene.compact()  # nothing else is appended to the table
     for broker in ("broker-z", "broker-a~11111111"):
         put_rows_of(scene, broker, [{"keys": ["left-17"]}, {"keys": ["kept"]}])
+    chain = ["broker-z.0", *(f"broker-x.{at}" for at in range(1, CHAIN))]
+    put_rows_of(scene, "broker-x", [{"keys": ["kept"]}, *({"origin_message_id": each} for each in chain)])
     put_rows_of(scene, "broker-y", [{"keys": ["kept"]}])
     done = scene.run("erase", {"where": "key = 'left-17'"})
-    assert (done.error, done.detail["messages"], done.detail["tables"]["messages"]) == (None, 2, 2)
+    went = 2 + CHAIN
+    assert (done.error, done.detail["messages"], done.detail["tables"]["messages"]) == (None, went, went)
     assert done.detail["log"] == {"erased": 0, "not_there": 0}
-    not_asked = {"broker-a~11111111": 1, "broker-y": 0, "broker-z": 1}
+    not_asked = {"broker-a~11111111": 1, "broker-x": CHAIN, "broker-y": 0, "broker-z": 1}
     assert done.detail["logs_not_asked"] == not_asked
     left = [row[:2] for row in rows_of(scene.lake, "messages", ["broker", "position", "topic"]) if row[2] == "left"]
-    assert left == [("broker-a~11111111", 1), ("broker-y", 0), ("broker-z", 1)]
+    assert left == [("broker-a~11111111", 1), ("broker-x", 0), ("broker-y", 0), ("broker-z", 1)]
     assert read_holes(scene.lake, "broker-z") == [Hole(0, 0)], "nobody looks for it as lost"
     assert owed(scene.lake) == {broker: broker for broker, count in not_asked.items() if count}, "should they come back"
     rest = scene.run("erase", {"where": "topic = 'left'"})
