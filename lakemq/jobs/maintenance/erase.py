@@ -206,6 +206,7 @@ def _erase_in_log(work: Work, found: pa.Table) -> int:
     """How many messages the logs held and now don't."""
     for broker in _count_by(found, "broker"):
         append_holes(work.lake, broker, ranges_of(_positions(found, broker)), ERASED)
+    work.bring_to_disk()  # a power cut would leave a log without these messages, and nobody would know that they went
     erased = 0
     for address in work.broker_url.split(","):
         client = LogClient(address)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance import erase, erased_files
 from lakemq.jobs.maintenance.erased_files import has_begun, set_begun
 from lakemq.jobs.maintenance.owed_erasures import owed
 from lakemq.jobs.maintenance.runs import read_runs
 from lakemq.jobs.maintenance.work import Work
 from lakemq.jobs.tables.holes import ERASED, Hole, append_holes, read_holes
+from lakemq.jobs.tables.schemas import HOLES
 from lakemq.jobs.tables.tables import MESSAGES
 from lakemq.storage.lake.delta_log import APPLICATION
 from lakemq.storage.lake.log_marks import append_identifiers, log_identifier
@@ -137,10 +140,18 @@ def test_an_erasure_that_was_killed_is_finished_by_the_next(scene: Scene) -> Non
 
 
 def test_rows_leave_messages_once_all_other_deletes_are_on_disk(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A power cut brought rows of `message_index` back, and the same condition found no message any more."""
+    """A power cut brought rows of `message_index` back, and the same condition found no message any more. And messages
+    leave the log once its holes are on disk: they were lost for whoever looked then."""
     real_begun, real_delete = erase.set_begun, erase._delete  # pyright: ignore[reportPrivateUsage]
+    real_erase = LogClient.erase
     deleted: dict[str, int] = {}
     on_disk: dict[str, int] = {}
+    holes: list[tuple[int, int]] = []
+
+    def erase_in_log(client: LogClient, positions: Sequence[int]) -> int:
+        if positions:
+            holes.append((read_progress(scene.lake / HOLES).version, read_marks(scene.lake)[HOLES].version))
+        return real_erase(client, positions)
 
     def alone(lake: Path, *, begun: bool) -> None:
         if begun:
@@ -159,8 +170,11 @@ def test_rows_leave_messages_once_all_other_deletes_are_on_disk(scene: Scene, mo
     scene.compact()
     monkeypatch.setattr(erase, "set_begun", alone)
     monkeypatch.setattr(erase, "_delete", delete)
+    monkeypatch.setattr(LogClient, "erase", erase_in_log)
     done = scene.run("erase", {"where": "key = 'cut'"})
     scene.start()
+    ((written, proved),) = holes
+    assert written == proved
     assert (done.error, done.detail["tables"]["messages"], done.detail["tables"]["message_index"]) == (None, 1, 1)
     assert list(deleted)[-1] == "messages"
     others = {name: version for name, version in deleted.items() if name != "messages"}
