@@ -38,6 +38,7 @@ from lakemq.model.errors import LakemqError
 from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, NACK_TOPIC, REPLY_TOPIC
 from lakemq.model.spark_sql import literal
+from lakemq.storage.lake.merge_files import remove_left_parts
 from lakemq.storage.lake.progress import read_progress
 
 # Its functions are made as it is imported: no type checker sees them.
@@ -97,6 +98,8 @@ def erase(work: Work) -> Outcome:
         work.refresh()
         work.bring_to_disk()  # what replaces the files that go
         detail["files"] = {path.name: remove_files(work, path) for path in work.paths()}
+        if left := remove_left_parts(work.lake):  # an earlier merge couldn't: rows of any age are in them
+            detail["parts_of_merges"] = left
         detail["waits"] = what_waits(work)
         _forget_at_brokers(work)
         set_begun(work.lake, begun=False)

@@ -24,6 +24,7 @@ from lakemq.jobs.tables.schemas import HOLES
 from lakemq.jobs.tables.tables import MESSAGES
 from lakemq.storage.lake.delta_log import APPLICATION
 from lakemq.storage.lake.log_marks import append_identifiers, log_identifier
+from lakemq.storage.lake.merge_files import scratch_of
 from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.lake.proof_mark import read_marks
 from tests.gateway.http_client import connect, produce, put_topic
@@ -171,10 +172,13 @@ def test_rows_leave_messages_once_all_other_deletes_are_on_disk(scene: Scene, mo
     monkeypatch.setattr(erase, "set_begun", alone)
     monkeypatch.setattr(erase, "_delete", delete)
     monkeypatch.setattr(LogClient, "erase", erase_in_log)
+    scratch_of(scene.lake).mkdir(parents=True, exist_ok=True)
+    (scratch_of(scene.lake) / "left.parquet").write_text("cut")
     done = scene.run("erase", {"where": "key = 'cut'"})
     scene.start()
     ((written, proved),) = holes
     assert written == proved
+    assert (done.detail["parts_of_merges"], list(scratch_of(scene.lake).iterdir())) == (1, [])
     assert (done.error, done.detail["tables"]["messages"], done.detail["tables"]["message_index"]) == (None, 1, 1)
     assert list(deleted)[-1] == "messages"
     others = {name: version for name, version in deleted.items() if name != "messages"}
