@@ -230,6 +230,7 @@ class LakeQuery:
             *(table.name, held, first - 1, broker),
         )
         append_holes(self._settings.lake.dir, broker, [Hole(held, first - 1)], DROPPED)
+        prove(self._settings.lake.dir)  # else a power cut could leave a table that goes on, and no word of the hole
         self._writers[table.name].append([], {broker: first}, 0)
         self.batches += 1  # it got on, though it has to begin anew with each drop
 

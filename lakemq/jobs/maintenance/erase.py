@@ -7,12 +7,13 @@ is still to be erased. Then the files that held the rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark import StorageLevel
+import pyarrow.compute
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
@@ -20,7 +21,8 @@ from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users ca
 from lakemq.jobs.errors import InvalidStatement
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance.erased_files import has_begun, remove_files, set_begun, what_waits
-from lakemq.jobs.maintenance.progress import catch_up, ends_of
+from lakemq.jobs.maintenance.owed_erasures import LOG_CHUNK, erase_owed, owe
+from lakemq.jobs.maintenance.progress import catch_up, ends_of, held_of_others
 from lakemq.jobs.maintenance.rebuild import is_below
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.sql.catalog import register_catalog
@@ -36,17 +38,22 @@ from lakemq.model.errors import LakemqError
 from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, NACK_TOPIC, REPLY_TOPIC
 from lakemq.model.spark_sql import literal
+from lakemq.storage.lake.merge_files import remove_left_parts
+from lakemq.storage.lake.progress import read_progress
+
+# Its functions are made as it is imported: no type checker sees them.
+pc: Any = pyarrow.compute
 
 MESSAGES_MAX = 1_000_000
-"""At most so many at a time: their positions are held in memory."""
+"""At most so many at a time: their positions and ids are held in memory."""
 
-LOG_CHUNK = 100_000
 _IN_LIST_MAX = 1_000
-_ROUNDS_MAX = 8
+_BROADCAST_MAX = 100_000
 _BEFORE_MESSAGES = (MESSAGE_INDEX, CONSUME_QUEUE, TRANSACTIONS, SCHEDULED)
 _NOT_CONTROL = (HALF_TOPIC, CHECK_MAX_TOPIC, REPLY_TOPIC)
 """Internal topics that hold users' messages."""
-_FOUND = ("broker", "position", "topic", "links")
+_PLACES = pa.schema({"broker": pa.string(), "position": pa.int64(), "topic": pa.string()})
+_FOUND = (*_PLACES.names, "links")
 
 
 def erase(work: Work) -> Outcome:
@@ -55,6 +62,9 @@ def erase(work: Work) -> Outcome:
 
     What is produced after the call is not looked for. Raises `InvalidStatement` for a condition that
     Spark can't understand, `BrokerUnavailable`, and `LakemqError` for too many messages.
+
+    Of brokers that the jobs no longer follow it erases what the lake holds. `logs_not_asked` names them, with how many
+    of their messages were found: a log of theirs may still hold these and others.
     """
     where = work.parameters.get("where")
     if not isinstance(where, str):
@@ -63,14 +73,18 @@ def erase(work: Work) -> Outcome:
     register_catalog(work.session, work.lake)
     work.at("waits until the lake has all of the log")
     ends = catch_up(work)
+    others = held_of_others(work, ends)
     work.at("looks for the messages")
-    found = _find(work, where, ends, ends)
+    found = _find(work, where, ends | others, ends | others)
     if work.parameters.get("dry_run"):
-        return Outcome(_counted(found) | {"dry_run": True})
+        return Outcome(_counted(found, others) | {"dry_run": True})
     detail: dict[str, Any] = {}
+    if made_up := erase_owed(work):
+        detail["logs_asked_later"] = made_up
     if found.num_rows:
         work.at(f"erases {found.num_rows:,} messages in the logs")
-        found, detail["log"] = _erase_in_logs(work, where, ends, found)
+        found, detail["log"] = _erase_in_logs(work, where, ends, others, found)
+        _owe(work, found, others)
         set_begun(work.lake, begun=True)
         with KEEPING:  # from the first of topics' own tables on: what is read of `messages` before would come back
             detail["tables"] = _erase_in_topic_tables(work, found)
@@ -84,46 +98,55 @@ def erase(work: Work) -> Outcome:
         work.refresh()
         work.bring_to_disk()  # what replaces the files that go
         detail["files"] = {path.name: remove_files(work, path) for path in work.paths()}
+        if left := remove_left_parts(work.lake):  # an earlier merge couldn't: rows of any age are in them
+            detail["parts_of_merges"] = left
         detail["waits"] = what_waits(work)
         _forget_at_brokers(work)
         set_begun(work.lake, begun=False)
-    return Outcome(_counted(found) | detail)
+    return Outcome(_counted(found, others) | detail)
 
 
-def _counted(found: pa.Table) -> dict[str, Any]:
-    counts = found.group_by("topic").aggregate([("position", "count")]).to_pylist()
-    return {
-        "messages": found.num_rows,
-        "topics": {row["topic"]: row["position_count"] for row in sorted(counts, key=lambda row: row["topic"])},
-    }
+def _counted(found: pa.Table, others: Iterable[str]) -> dict[str, Any]:
+    """`others`: the brokers whose logs can't be asked."""
+    counted: dict[str, Any] = {"messages": found.num_rows, "topics": _count_by(found, "topic")}
+    by_broker = _count_by(found, "broker")
+    not_asked = {broker: by_broker.get(broker, 0) for broker in sorted(others)}
+    return counted | ({"logs_not_asked": not_asked} if not_asked else {})
+
+
+def _count_by(found: pa.Table, column: str) -> dict[str, int]:
+    counts = found.group_by(column).aggregate([("position", "count")]).to_pylist()
+    return {row[column]: row["position_count"] for row in sorted(counts, key=lambda row: row[column])}
 
 
 def _find(work: Work, where: str, ends: dict[str, int], linked_ends: dict[str, int]) -> pa.Table:
     """`broker`, `position` and `topic` of all that is to go, in the order of the log: what `where` finds
-    below `ends`, and the copies and originals of that below `linked_ends`."""
+    below `ends`, and the copies and originals of that below `linked_ends`, however long a chain they make."""
     messages = work.rows(MESSAGES)
     # Control traffic says what became of messages; without it the broker would do things again.
     control = F.col("topic").startswith("RMQ_SYS_") & ~F.col("topic").isin(*_NOT_CONTROL) & ~_says_why()
     messages = messages.where(is_below(linked_ends) & ~control)
     # A nack is looked for by its message alone: what it is about may not be what `where` means.
-    found = _matching(messages.where(is_below(ends) & (F.col("topic") != NACK_TOPIC)), where)
-    found.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        count, rounds = found.count(), 0
-        while count and rounds < _ROUNDS_MAX:
-            work.check()
-            more = _with_linked(messages, found).persist(StorageLevel.MEMORY_AND_DISK)
-            grown = more.count()
-            found.unpersist()
-            found = more
-            if grown == count:
-                break
-            count, rounds = grown, rounds + 1
-        if count > MESSAGES_MAX:
-            raise LakemqError(f"{count} messages are more than {MESSAGES_MAX} at a time: narrow the condition")
-        return found.select("broker", "position", "topic").orderBy("broker", "position").toArrow()
-    finally:
-        found.unpersist()
+    rows = _matching(messages.where(is_below(ends) & (F.col("topic") != NACK_TOPIC)), where)
+    found, asked = _PLACES.empty_table(), pa.array([], pa.string())
+    while True:
+        taken = rows.limit(MESSAGES_MAX + 1).toArrow()
+        found = _united(found, taken)
+        if found.num_rows > MESSAGES_MAX:
+            raise LakemqError(f"more than {MESSAGES_MAX} messages at a time: narrow the condition")
+        ids = pc.list_flatten(taken["links"]).unique().cast(pa.string())
+        new = ids.filter(pc.invert(pc.is_in(ids, value_set=asked)))
+        if not len(new):
+            return found
+        asked = pa.concat_arrays([asked, new])
+        work.check()
+        rows = _linked_by(work, messages, new)
+
+
+def _united(found: pa.Table, more: pa.Table) -> pa.Table:
+    """The places of both, each once, in the order of the log."""
+    both = pa.concat_tables([found, more.select(_PLACES.names).cast(_PLACES)])
+    return both.group_by(_PLACES.names).aggregate([]).sort_by([("broker", "ascending"), ("position", "ascending")])
 
 
 def _says_why() -> Column:
@@ -154,38 +177,44 @@ def _linked(messages: DataFrame) -> DataFrame:
     return messages.withColumn("links", F.array_sort(F.array_distinct(F.array_compact(links))))
 
 
-def _with_linked(messages: DataFrame, found: DataFrame) -> DataFrame:
-    """What is found, and all that shares an id with it."""
-    ids = found.select(F.explode("links").alias("link")).distinct()
+def _linked_by(work: Work, messages: DataFrame, ids: pa.Array) -> DataFrame:
+    """Those that have one of these ids among their links."""
+    asked = work.session.createDataFrame(pa.table({"link": ids}))
+    if len(ids) <= _BROADCAST_MAX:  # Spark doesn't know how few they are
+        asked = F.broadcast(asked)
     each = _linked(messages).select(*_FOUND, F.explode("links").alias("link"))
-    return found.unionAll(each.join(ids, "link", "left_semi").select(*_FOUND)).distinct()
+    return each.join(asked, "link", "left_semi").select(*_FOUND).distinct()
 
 
-def _erase_in_logs(work: Work, where: str, ends: dict[str, int], found: pa.Table) -> tuple[pa.Table, dict[str, int]]:
+def _erase_in_logs(
+    work: Work, where: str, ends: dict[str, int], others: dict[str, int], found: pa.Table
+) -> tuple[pa.Table, dict[str, int]]:
     """Erase what is found, and what has become of it meanwhile: it may have come due, or been sent again.
-    Returns all of it, and how many messages the logs held and now don't, and how many had left them before."""
+    Returns all of it, and how many messages the logs held and now don't, and how many had left them before.
+    `others`: how far `messages` holds the logs that can't be asked."""
     erased, looked = _erase_in_log(work, found), ends
-    for _ in range(_ROUNDS_MAX):
-        if ends_of(work.broker_url) == looked:
-            break
+    while ends_of(work.broker_url) != looked:
+        work.check()
         looked = catch_up(work)
-        again = _find(work, where, ends, looked)
-        if again.num_rows == found.num_rows:
+        grown = _united(found, _find(work, where, ends | others, looked | others))
+        if grown.num_rows == found.num_rows:  # nothing is made any more of what is erased
             break
-        found = again
+        found = grown
         erased += _erase_in_log(work, found)
-    return found, {"erased": erased, "not_there": found.num_rows - erased}
+    asked = sum(count for broker, count in _count_by(found, "broker").items() if broker not in others)
+    return found, {"erased": erased, "not_there": asked - erased}
 
 
 def _erase_in_log(work: Work, found: pa.Table) -> int:
     """How many messages the logs held and now don't."""
+    for broker in _count_by(found, "broker"):
+        append_holes(work.lake, broker, ranges_of(_positions(found, broker)), ERASED)
+    work.bring_to_disk()  # a power cut would leave a log without these messages, and nobody would know that they went
     erased = 0
     for address in work.broker_url.split(","):
         client = LogClient(address)
         try:
-            broker = client.end().broker
-            positions = _positions(found, broker)
-            append_holes(work.lake, broker, ranges_of(positions), ERASED)
+            positions = _positions(found, client.end().broker)
             for at in range(0, len(positions), LOG_CHUNK):
                 work.check()
                 erased += client.erase(positions[at : at + LOG_CHUNK])
@@ -202,6 +231,13 @@ def _forget_at_brokers(work: Work) -> None:
             client.erase([])
         finally:
             client.close()
+
+
+def _owe(work: Work, found: pa.Table, others: Iterable[str]) -> None:
+    """Has the logs that couldn't be asked be asked once they can be: then nothing of it is in the lake."""
+    logs = read_progress(MESSAGES.path(work.lake)).logs
+    lacking = set(_count_by(found, "broker")).intersection(others, logs)
+    owe(work.lake, {broker: logs[broker].log_id for broker in lacking})
 
 
 def _erase_in_topic_tables(work: Work, found: pa.Table) -> dict[str, int]:

@@ -38,6 +38,8 @@ MEMORY_BYTES = 64 * 1024 * 1024
 BATCH_ROWS_MAX = 16 * 1024
 _READ_BUFFER_BYTES = 64 * 1024
 _SCRATCH = "merging"
+_IN_USE: set[Path] = set()
+"""The parts of this process's merges that are under way."""
 Key = tuple[tuple[bool, Any], ...]
 
 
@@ -104,10 +106,28 @@ def sweep_scratch(lake: Path) -> None:
     """Removes the parts of merges that were killed: messages are in them. For who has just taken the lake's lock, as
     nobody else merges then. What can't be removed is logged."""
     try:
-        for file in scratch_of(lake).glob("*.parquet"):
-            file.unlink(missing_ok=True)
+        remove_left_parts(lake)
     except OSError as error:
         logger.warning("can't delete what a merge of %s has left: %s", lake, error)
+
+
+def remove_left_parts(lake: Path) -> int:
+    """Removes the parts that no merge under way has, and says how many. For who holds the lake's lock: merges of other
+    processes were killed. Raises `OSError` for what can't be removed, with the others removed."""
+    removed, failure = 0, None
+    for file in list(scratch_of(lake).glob("*.parquet")):  # what is listed was in use before it was there
+        if file in _IN_USE:
+            continue
+        try:
+            file.unlink()
+            removed += 1
+        except FileNotFoundError:
+            continue  # its merge has ended since
+        except OSError as error:
+            failure = error
+    if failure is not None:
+        raise failure
+    return removed
 
 
 class _Merging:
@@ -177,6 +197,8 @@ class _Merging:
         self._check()
         self._scratch.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)
         path = self._scratch / f"{uuid4().hex}.parquet"
+        _IN_USE.add(path)
+        self._opened.callback(_IN_USE.discard, path)
         self._opened.callback(path.unlink, missing_ok=True)
         rows = max(1, part.num_rows * GROUP_BYTES // max(part.nbytes, 1))
         pq.write_table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance import erase, erased_files
 from lakemq.jobs.maintenance.erased_files import has_begun, set_begun
+from lakemq.jobs.maintenance.owed_erasures import owed
 from lakemq.jobs.maintenance.runs import read_runs
 from lakemq.jobs.maintenance.work import Work
-from lakemq.jobs.tables.holes import ERASED, Hole, append_holes
+from lakemq.jobs.tables.holes import ERASED, Hole, append_holes, read_holes
+from lakemq.jobs.tables.schemas import HOLES
+from lakemq.jobs.tables.tables import MESSAGES
+from lakemq.storage.lake.delta_log import APPLICATION
+from lakemq.storage.lake.log_marks import append_identifiers, log_identifier
+from lakemq.storage.lake.merge_files import scratch_of
 from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.lake.proof_mark import read_marks
 from tests.gateway.http_client import connect, produce, put_topic
@@ -25,6 +33,8 @@ from tests.jobs.lake_checks import rows_of
 from tests.jobs.maintenance.scene import Scene
 
 SECRET = "Erika-Mustermann-17"
+CHAIN = 10
+"""So many copies of copies: once no more than eight were followed."""
 
 
 def erased_rows(scene: Scene) -> int:
@@ -131,10 +141,18 @@ def test_an_erasure_that_was_killed_is_finished_by_the_next(scene: Scene) -> Non
 
 
 def test_rows_leave_messages_once_all_other_deletes_are_on_disk(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A power cut brought rows of `message_index` back, and the same condition found no message any more."""
+    """A power cut brought rows of `message_index` back, and the same condition found no message any more. And messages
+    leave the log once its holes are on disk: they were lost for whoever looked then."""
     real_begun, real_delete = erase.set_begun, erase._delete  # pyright: ignore[reportPrivateUsage]
+    real_erase = LogClient.erase
     deleted: dict[str, int] = {}
     on_disk: dict[str, int] = {}
+    holes: list[tuple[int, int]] = []
+
+    def erase_in_log(client: LogClient, positions: Sequence[int]) -> int:
+        if positions:
+            holes.append((read_progress(scene.lake / HOLES).version, read_marks(scene.lake)[HOLES].version))
+        return real_erase(client, positions)
 
     def alone(lake: Path, *, begun: bool) -> None:
         if begun:
@@ -153,8 +171,14 @@ def test_rows_leave_messages_once_all_other_deletes_are_on_disk(scene: Scene, mo
     scene.compact()
     monkeypatch.setattr(erase, "set_begun", alone)
     monkeypatch.setattr(erase, "_delete", delete)
+    monkeypatch.setattr(LogClient, "erase", erase_in_log)
+    scratch_of(scene.lake).mkdir(parents=True, exist_ok=True)
+    (scratch_of(scene.lake) / "left.parquet").write_text("cut")
     done = scene.run("erase", {"where": "key = 'cut'"})
     scene.start()
+    ((written, proved),) = holes
+    assert written == proved
+    assert (done.detail["parts_of_merges"], list(scratch_of(scene.lake).iterdir())) == (1, [])
     assert (done.error, done.detail["tables"]["messages"], done.detail["tables"]["message_index"]) == (None, 1, 1)
     assert list(deleted)[-1] == "messages"
     others = {name: version for name, version in deleted.items() if name != "messages"}
@@ -180,6 +204,44 @@ def test_what_is_sent_again_while_it_is_erased_goes_too(scene: Scene, monkeypatc
         assert done.detail["log"] == {"erased": 2, "not_there": 0}
         assert (bodies_of(http, "again-users"), bodies_of(http, "again")) == (["kept"], [])
     assert files_with(scene.lake.parent / "log", SECRET) == []
+
+
+def put_rows_of(scene: Scene, broker: str, rows: list[dict[str, Any]]) -> None:
+    """In `messages`, as a broker left them that the jobs no longer follow; its log has its name as its id."""
+    filled = [
+        {"broker": broker, "topic": "left", "queue_id": 0, "queue_offset": at, "position": at, "body": b"x"}
+        | {"message_id": f"{broker}.{at}", "keys": [], "properties": []}
+        | row
+        for at, row in enumerate(rows)
+    ]
+    frame = scene.spark.createDataFrame(pa.Table.from_pylist(filled, MESSAGES.schema))
+    options = {"txnAppId": APPLICATION + broker, "txnVersion": str(len(rows))}
+    frame.write.format("delta").mode("append").options(**options).save(str(scene.lake / "messages"))
+    append_identifiers(scene.lake / "messages", {log_identifier(broker, broker): 1})
+
+
+def test_what_brokers_left_that_are_no_longer_followed_goes_too(scene: Scene) -> None:
+    """And what was made of it, step by step: each copy names the one before as its original."""
+    scene.compact()  # nothing else is appended to the table
+    for broker in ("broker-z", "broker-a~11111111"):
+        put_rows_of(scene, broker, [{"keys": ["left-17"]}, {"keys": ["kept"]}])
+    chain = ["broker-z.0", *(f"broker-x.{at}" for at in range(1, CHAIN))]
+    put_rows_of(scene, "broker-x", [{"keys": ["kept"]}, *({"origin_message_id": each} for each in chain)])
+    put_rows_of(scene, "broker-y", [{"keys": ["kept"]}])
+    done = scene.run("erase", {"where": "key = 'left-17'"})
+    went = 2 + CHAIN
+    assert (done.error, done.detail["messages"], done.detail["tables"]["messages"]) == (None, went, went)
+    assert done.detail["log"] == {"erased": 0, "not_there": 0}
+    not_asked = {"broker-a~11111111": 1, "broker-x": CHAIN, "broker-y": 0, "broker-z": 1}
+    assert done.detail["logs_not_asked"] == not_asked
+    left = [row[:2] for row in rows_of(scene.lake, "messages", ["broker", "position", "topic"]) if row[2] == "left"]
+    assert left == [("broker-a~11111111", 1), ("broker-x", 0), ("broker-y", 0), ("broker-z", 1)]
+    assert read_holes(scene.lake, "broker-z") == [Hole(0, 0)], "nobody looks for it as lost"
+    assert owed(scene.lake) == {broker: broker for broker, count in not_asked.items() if count}, "should they come back"
+    rest = scene.run("erase", {"where": "topic = 'left'"})
+    assert (rest.error, rest.detail["logs_not_asked"]) == (None, dict.fromkeys(not_asked, 1))
+    # Other tests, which come in any order, know nothing of these brokers.
+    append_identifiers(scene.lake / "messages", {APPLICATION + broker: -1 for broker in not_asked})
 
 
 def test_many_at_once_are_merged_away(scene: Scene) -> None:

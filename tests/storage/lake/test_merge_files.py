@@ -93,8 +93,20 @@ def test_parts_that_do_not_fit_in_memory_are_set_aside_and_then_gone(
     monkeypatch.setattr(merging, "MEMORY_BYTES", 5_000)
     rng = random.Random(1)
     rows = [_row(number, rng) for number in range(600)]
-    _, merged = _merge([_put(tmp_path / "a.parquet", rows)], tmp_path)
-    assert (tmp_path / "scratch").is_dir()
+    lake, aside = tmp_path / "lake", list[int]()
+
+    def look() -> bool:
+        left = merging.scratch_of(lake) / "left.parquet"
+        if left.parent.is_dir():
+            left.write_text("a killed merge's")
+            assert merging.remove_left_parts(lake) == 1, "none of this merge"
+            aside.append(len(list(left.parent.iterdir())))
+        return False
+
+    scratch = merging.scratch_of(lake)
+    _, merged = _merge([_put(tmp_path / "a.parquet", rows)], tmp_path, scratch=scratch, stop=look)
+    assert max(aside) > 2
+    assert list(scratch.iterdir()) == []
     assert sorted(row["position"] for row in merged) == list(range(600))
 
 
