@@ -36,6 +36,7 @@ from lakemq.model.errors import LakemqError
 from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, NACK_TOPIC, REPLY_TOPIC
 from lakemq.model.spark_sql import literal
+from lakemq.objects.table_place import sql_place
 
 MESSAGES_MAX = 1_000_000
 """At most so many at a time: their positions are held in memory."""
@@ -229,7 +230,7 @@ def _erase_in_table(work: Work, table: LakeTable, found: pa.Table) -> int:
 
 def _delete(work: Work, path: Path, found: pa.Table, broker_column: str = "broker", column: str = "position") -> int:
     work.forget_cached()
-    target = f"delta.`{path}`"
+    target = sql_place(path)
     if found.num_rows <= _IN_LIST_MAX:  # Delta finds the files by their statistics then
         brokers: list[str] = sorted(set(found["broker"].to_pylist()))
         each = (
