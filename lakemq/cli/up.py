@@ -24,6 +24,7 @@ from lakemq.cli.supervisor import (
     stop_requests,
 )
 from lakemq.model.errors import LakemqError, SettingsError
+from lakemq.objects.table_place import check_fit
 from lakemq.wire.credentials import files_as_environment
 from lakemq.wire.found_token import FILE_NAME
 
@@ -70,6 +71,7 @@ def up(context: typer.Context, given: Given, parent_pid: int | None) -> None:
             f"broker.replica is {settings.broker.replica}, a follower, and the jobs are its primary's: "
             "lakemq gateway starts it"
         )
+    check_fit(settings.lake.dir)
     tls_of(settings)  # what is wrong with its files is said now
     check_java()  # without one the jobs would be started again and again
     stop = stop_requests()

@@ -13,6 +13,7 @@ from lakemq.cli.doctor.broker import LATE_S, Broker
 from lakemq.cli.doctor.machine import Machine
 from lakemq.model.errors import FlowControl, Forbidden, LakemqError, LogDamaged, Unauthenticated
 from lakemq.objects.path import is_object
+from lakemq.objects.table_place import check_fit
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
 from lakemq.wire.tls import NotTrusted
@@ -80,6 +81,8 @@ def _mode_of(file: Path) -> int | None:
 def _lake(settings: Settings) -> tuple[bool, str]:
     """Whether it is there, and why it can't be used."""
     folder = settings.lake.dir
+    if unfit := _fault_of(lambda: check_fit(folder)):
+        return folder.exists(), unfit
     try:
         exists = folder.exists()
     except OSError as error:

@@ -16,6 +16,7 @@ from lakemq.jobs.tables.holes import rename_holes
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.topic_table import TopicTable
 from lakemq.jobs.tables.turns import KEEPING, turn_of
+from lakemq.objects.table_place import sql_place
 from lakemq.storage.lake.delta_log import APPLICATION
 from lakemq.storage.lake.log_marks import LogMark, append_identifiers, log_identifier, replaced
 from lakemq.storage.lake.progress import read_progress
@@ -64,7 +65,7 @@ def _rename(work: Work, table: LakeTable, broker: str, name: str, mark: LogMark,
     path = table.path(work.lake)
     work.forget_cached()
     work.check_driver()
-    statement = f"UPDATE delta.`{path}` SET broker = '{name}' WHERE broker = '{broker}'"  # noqa: S608 (names match)
+    statement = f"UPDATE {sql_place(path)} SET broker = '{name}' WHERE broker = '{broker}'"  # noqa: S608 (names match)
     with turn_of(path):
         work.session.sql(statement).collect()
     found = read_progress(path)
@@ -79,7 +80,7 @@ def _rename(work: Work, table: LakeTable, broker: str, name: str, mark: LogMark,
 def _rename_in_topic_table(work: Work, table: TopicTable, broker: str, name: str, mark: LogMark, log_id: str) -> None:
     work.forget_cached()
     work.check_driver()
-    statement = f"UPDATE delta.`{table.path}` SET _broker = '{name}' WHERE _broker = '{broker}'"  # noqa: S608 (names match)
+    statement = f"UPDATE {sql_place(table.path)} SET _broker = '{name}' WHERE _broker = '{broker}'"  # noqa: S608 (names match)
     with KEEPING, turn_of(table.path):  # to the end: a merge's commit would come in between
         work.session.sql(statement).collect()
         held = table.held()

@@ -21,6 +21,7 @@ from lakemq.jobs.session.own_spark import own_spark
 from lakemq.jobs.session.session import start_session
 from lakemq.jobs.tables.driver import Driver
 from lakemq.model.errors import LakemqError
+from lakemq.objects.table_place import check_fit
 from lakemq.settings import Settings
 from lakemq.storage.lake.delta_log import tables_of
 
@@ -40,6 +41,7 @@ def run_job(settings: Settings, broker_url: str, name: str, parameters: Mapping[
     if name not in JOBS:
         raise LakemqError(f"no job {name!r}; there are {', '.join(JOBS)}")
     lake = settings.lake.dir
+    check_fit(lake)
     if not tables_of(lake):
         raise LakeNotFound(f"there is no lake in {lake}: run `lakemq up` or `lakemq jobs` first")
     if requests.is_held(lake):

@@ -38,6 +38,7 @@ from lakemq.model.errors import LakemqError
 from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, NACK_TOPIC, REPLY_TOPIC
 from lakemq.model.spark_sql import literal
+from lakemq.objects.table_place import sql_place
 from lakemq.storage.lake.merge_files import remove_left_parts
 from lakemq.storage.lake.progress import read_progress
 
@@ -265,7 +266,7 @@ def _erase_in_table(work: Work, table: LakeTable, found: pa.Table) -> int:
 
 def _delete(work: Work, path: Path, found: pa.Table, broker_column: str = "broker", column: str = "position") -> int:
     work.forget_cached()
-    target = f"delta.`{path}`"
+    target = sql_place(path)
     if found.num_rows <= _IN_LIST_MAX:  # Delta finds the files by their statistics then
         brokers: list[str] = sorted(set(found["broker"].to_pylist()))
         each = (

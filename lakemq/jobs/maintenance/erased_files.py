@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from lakemq.jobs.maintenance.requests import FOLDER
 from lakemq.jobs.maintenance.work import Work
 from lakemq.objects.path import delta_options, opened
+from lakemq.objects.table_place import delta_place
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.lake.object_files import files_of
 
@@ -87,7 +88,7 @@ def _tombstones(work: Work, path: Path) -> set[str]:
 
 def _needed(path: Path) -> set[str]:
     """Names of the files of the table's present version."""
-    table = DeltaTable(str(path), storage_options=delta_options(path))
+    table = DeltaTable(delta_place(path), storage_options=delta_options(path))
     return {Path(unquote(name)).name for name in table.file_uris()}
 
 

@@ -17,6 +17,7 @@ from lakemq.jobs.tables.merger import TableMerger
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.table_files import TableFiles, is_table, look_at
 from lakemq.jobs.tables.turns import turn_of
+from lakemq.objects.table_place import sql_place
 from lakemq.storage.lake.merge_files import Abandoned
 
 
@@ -38,7 +39,7 @@ def optimize(work: Work) -> Outcome:
         if is_table(path) and look_at(path, work.options.small_file_bytes).small_files >= work.options.small_files_min:
             work.forget_cached()
             with turn_of(path):
-                work.session.sql(f"OPTIMIZE delta.`{path}`").collect()
+                work.session.sql(f"OPTIMIZE {sql_place(path)}").collect()
     return Outcome({"tables": done})
 
 
@@ -52,7 +53,7 @@ def vacuum(work: Work) -> Outcome:
         work.check()
         if is_table(path):
             before = bytes_on_disk(path)
-            work.session.sql(f"VACUUM delta.`{path}`").collect()
+            work.session.sql(f"VACUUM {sql_place(path)}").collect()
             after = bytes_on_disk(path)
             deleted[path.name] = {"files": before[0] - after[0], "bytes": before[1] - after[1]}
     return Outcome({"deleted": deleted})

@@ -22,6 +22,7 @@ from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.jobs.tables.turns import KEEPING, turn_of
 from lakemq.model.keep import Keep, keep_of
 from lakemq.model.spark_sql import literal
+from lakemq.objects.table_place import sql_place
 
 _MINUTE_MS = 60_000
 
@@ -123,7 +124,7 @@ def _is_before(cuts: dict[str, int]) -> str:
 
 def delete_rows(work: Work, path: Path, condition: str) -> int:
     """Deletes the rows of the table at `path`; how many there were."""
-    statement = f"DELETE FROM delta.`{path}` WHERE {condition}"  # noqa: S608 (made of literals)
+    statement = f"DELETE FROM {sql_place(path)} WHERE {condition}"  # noqa: S608 (made of literals)
     work.forget_cached()
     with turn_of(path):
         rows = work.session.sql(statement).toArrow()

@@ -16,6 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakemq.jobs.tables.schemas import RUNS, SCHEMAS
 from lakemq.jobs.tables.table_files import is_table
 from lakemq.objects.path import delta_options
+from lakemq.objects.table_place import delta_place
 
 pc: Any = pyarrow.compute
 
@@ -61,7 +62,7 @@ def append_run(lake: Path, run: Run) -> None:
         "detail": json.dumps(run.detail, ensure_ascii=False),
     }
     write_deltalake(
-        str(lake / RUNS),
+        delta_place(lake / RUNS),
         pa.Table.from_pylist([row], SCHEMAS[RUNS]),
         mode="append",
         configuration=_PROPERTIES,
@@ -73,7 +74,7 @@ def read_runs(lake: Path, job: str | None = None, limit: int | None = None) -> l
     """The newest runs first; of one job, or of all."""
     if not is_table(lake / RUNS):
         return []
-    rows = DeltaTable(str(lake / RUNS), storage_options=delta_options(lake)).to_pyarrow_table()
+    rows = DeltaTable(delta_place(lake / RUNS), storage_options=delta_options(lake)).to_pyarrow_table()
     if job is not None:
         rows = rows.filter(pc.equal(rows["job"], job))
     return [_run(row) for row in rows.sort_by([("started_at", "descending")]).slice(0, limit).to_pylist()]
@@ -90,7 +91,7 @@ def forget_runs(lake: Path, before_ms: int) -> int:
         return 0
     # A plain CAST makes nanoseconds, which delta-rs does not compare with the column's microseconds.
     moment = f"arrow_cast('{_moment(before_ms).isoformat()}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
-    done = DeltaTable(str(lake / RUNS), storage_options=delta_options(lake)).delete(f"started_at < {moment}")
+    done = DeltaTable(delta_place(lake / RUNS), storage_options=delta_options(lake)).delete(f"started_at < {moment}")
     return int(done.get("num_deleted_rows") or 0)
 
 

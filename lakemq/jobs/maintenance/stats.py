@@ -15,6 +15,7 @@ from lakemq.jobs.tables.schemas import SCHEMAS, STATS
 from lakemq.jobs.tables.table_files import is_table, look_at
 from lakemq.jobs.tables.tables import CONSUME_QUEUE
 from lakemq.objects.path import delta_options
+from lakemq.objects.table_place import delta_place
 from lakemq.storage.disk.clock import SystemClock
 
 
@@ -32,7 +33,7 @@ def stats(work: Work) -> Outcome:
 def append_stats(lake: Path, rows: list[dict[str, Any]]) -> None:
     properties = {"delta.logRetentionDuration": "interval 2 days"}
     write_deltalake(
-        str(lake / STATS),
+        delta_place(lake / STATS),
         pa.Table.from_pylist(rows, SCHEMAS[STATS]),
         mode="append",
         configuration=properties,

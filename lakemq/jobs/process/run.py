@@ -46,6 +46,7 @@ from lakemq.jobs.tables.driver import Driver
 from lakemq.logs import say
 from lakemq.model.errors import LakemqError, SettingsError
 from lakemq.model.interrupted import was_interrupted
+from lakemq.objects.table_place import check_fit
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import SystemClock
 from lakemq.traces.batches import BatchSpans
@@ -75,6 +76,8 @@ def run_jobs(settings: Settings, broker_url: str, names: list[str], nameservers:
         raise SettingsError(f"no job {unknown[0]!r}; there are {', '.join(JOBS)}")
     chosen = set(names or JOBS)
     schedules(settings.maintenance)  # what is wrong there is said before anything starts
+    if chosen & {LAKE, MAINTENANCE}:
+        check_fit(settings.lake.dir)
     check_java()
     away = store_away(settings.lake.dir) if chosen & {LAKE, MAINTENANCE} else None
     os.nice(settings.spark.niceness)  # the JVM and its workers inherit it

@@ -28,6 +28,7 @@ from lakemq.jobs.tables.tables import MESSAGES
 from lakemq.model.message_columns import GIVEN
 from lakemq.model.names import SCHEDULE_TOPIC
 from lakemq.objects.path import is_object
+from lakemq.objects.table_place import AS_IT_IS
 from lakemq.storage.lake.object_files import files_of
 
 FOLDER = "_replays"
@@ -226,14 +227,13 @@ def make_plan(
     if ended is not None:
         plan.past = [*ended.past, ended.sink][-PAST_MAX:]
     folder = _positions(lake, plan)
-    path = str(folder)
     number = "row_number() OVER (PARTITION BY broker ORDER BY position) - 1"
     part = f"CAST(({number}) DIV {batch_messages} AS BIGINT) AS part"
     found = find(session, lake, wanted.where).selectExpr("broker", "position", part)
-    found.write.mode("overwrite").parquet(path)
+    found.write.mode("overwrite").parquet(str(folder))
     _sync_all(folder)
     ranges = (
-        session.read.parquet(path)
+        _written(session, folder)
         .selectExpr("broker", "part", "position AS low", "position AS high", "1 AS one")
         .groupBy("broker", "part")
         .agg({"low": "min", "high": "max", "one": "count"})
@@ -266,12 +266,16 @@ def _positions(lake: Path, plan: Plan) -> Path:
     return (lake / FOLDER / plan.wanted.id / plan.sink).absolute()
 
 
+def _written(session: SparkSession, folder: Path) -> DataFrame:
+    return session.read.options(**AS_IT_IS).parquet(str(folder))
+
+
 def rows_of(session: SparkSession, lake: Path, plan: Plan, batch: Batch) -> DataFrame:
     """A batch's messages as they are sent, in the order of their positions. Those that have been erased, or
     were let go of since, are lacking."""
-    path = str(_positions(lake, plan))
     of_broker = f"broker = '{batch.broker}'"  # a broker's name has letters, digits, _ and - only
-    positions = session.read.parquet(path).where(f"{of_broker} AND part = {batch.part}").select("position")
+    written = _written(session, _positions(lake, plan))
+    positions = written.where(f"{of_broker} AND part = {batch.part}").select("position")
     in_range = f"{of_broker} AND position BETWEEN {batch.low} AND {batch.high}"
     rows = messages_of(session, lake).where(in_range).join(positions.hint("broadcast"), "position", "left_semi")
     origin = "coalesce(origin_message_id, message_id) AS origin_message_id"

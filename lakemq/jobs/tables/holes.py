@@ -18,6 +18,7 @@ from lakemq.jobs.log_client import LogClient, Subscription
 from lakemq.jobs.tables.schemas import HOLES, SCHEMAS
 from lakemq.jobs.tables.table_files import is_table
 from lakemq.objects.path import delta_options
+from lakemq.objects.table_place import delta_place
 from lakemq.storage.disk.clock import SystemClock
 
 ERASED, LOST, DROPPED = "erased", "lost", "dropped"
@@ -65,7 +66,8 @@ def read_holes(lake: Path, broker: str, kind: str | None = None) -> list[Hole]:
     if not is_table(lake / HOLES):
         return []
     chosen = [("broker", "=", broker), *([] if kind is None else [("kind", "=", kind)])]
-    rows = DeltaTable(str(lake / HOLES), storage_options=delta_options(lake)).to_pyarrow_table(filters=chosen)
+    table = DeltaTable(delta_place(lake / HOLES), storage_options=delta_options(lake))
+    rows = table.to_pyarrow_table(filters=chosen)
     return [Hole(row["first_position"], row["last_position"]) for row in rows.to_pylist()]
 
 
@@ -81,14 +83,14 @@ def append_holes(lake: Path, broker: str, holes: Sequence[Hole], kind: str) -> N
         for hole in new
     ]
     table = pa.Table.from_pylist(rows, SCHEMAS[HOLES])
-    write_deltalake(str(lake / HOLES), table, mode="append", storage_options=delta_options(lake))
+    write_deltalake(delta_place(lake / HOLES), table, mode="append", storage_options=delta_options(lake))
 
 
 def rename_holes(lake: Path, broker: str, name: str) -> None:
     """Has what is known of that broker's log be known of `name`'s; again it does nothing."""
     if not read_holes(lake, broker):
         return
-    table = DeltaTable(str(lake / HOLES), storage_options=delta_options(lake))
+    table = DeltaTable(delta_place(lake / HOLES), storage_options=delta_options(lake))
     table.update(predicate=f"broker = '{broker}'", updates={"broker": f"'{name}'"})  # brokers' names have no quotes
 
 

@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from lakemq.objects.path import delta_options
+from lakemq.objects.table_place import delta_place, sql_place
 
 _LOG_RETENTION, _FILE_RETENTION = "delta.logRetentionDuration", "delta.deletedFileRetentionDuration"
 PROPERTIES = {
@@ -89,11 +90,11 @@ class LakeTable:
         """Makes the table where there is none; adds the columns that an older one lacks, and has its log kept as
         long as a new one's."""
         if (self.path(lake) / "_delta_log").is_dir():
-            table = DeltaTable(str(self.path(lake)), storage_options=delta_options(lake))
+            table = DeltaTable(delta_place(self.path(lake)), storage_options=delta_options(lake))
             self._add_columns(session, lake, table)
             self._keep_log(session, lake, table)
             return
-        session.sql(self.definition(f"delta.`{self.path(lake)}`"))
+        session.sql(self.definition(sql_place(self.path(lake))))
 
     def definition(self, name: str) -> str:
         """The statement that makes the table under that name where there is none."""
@@ -114,14 +115,14 @@ class LakeTable:
         wanted = {name: PROPERTIES[name] for name in (_LOG_RETENTION, _FILE_RETENTION)}
         if not wanted.items() <= table.metadata().configuration.items():
             properties = ", ".join(f"'{name}' = '{value}'" for name, value in wanted.items())
-            session.sql(f"ALTER TABLE delta.`{self.path(lake)}` SET TBLPROPERTIES ({properties})")
+            session.sql(f"ALTER TABLE {sql_place(self.path(lake))} SET TBLPROPERTIES ({properties})")
 
     def _add_columns(self, session: SparkSession, lake: Path, table: DeltaTable) -> None:
         """An earlier version made the table: in the rows that are there, a new column is null."""
         present = {field.name for field in table.schema().fields}
         lacking = {name: kind for name, kind in self.columns.items() if name not in present}
         if lacking:
-            session.sql(f"ALTER TABLE delta.`{self.path(lake)}` ADD COLUMNS ({_definitions(lacking)})")
+            session.sql(f"ALTER TABLE {sql_place(self.path(lake))} ADD COLUMNS ({_definitions(lacking)})")
 
 
 def _definitions(columns: dict[str, str]) -> str:

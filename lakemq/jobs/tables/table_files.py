@@ -9,6 +9,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from lakemq.objects.path import delta_options
+from lakemq.objects.table_place import delta_place
 
 
 class TableFiles(NamedTuple):
@@ -28,7 +29,7 @@ def is_table(path: Path) -> bool:
 
 def look_at(path: Path, small_bytes: int, partition_by: str | None = None) -> TableFiles:
     """What the table at `path`, which must exist, consists of; files below `small_bytes` are small."""
-    table = DeltaTable(str(path), storage_options=delta_options(path))
+    table = DeltaTable(delta_place(path), storage_options=delta_options(path))
     actions = pa.table(table.get_add_actions(flatten=True))
     sizes: list[int] = actions["size_bytes"].to_pylist()
     rows: list[int | None] = actions["num_records"].to_pylist() if "num_records" in actions.column_names else []

@@ -23,6 +23,7 @@ from lakemq.model.spark_sql import literal, quoted
 from lakemq.model.topic_columns import TYPES
 from lakemq.model.topic_table import PREFIX, new_fields, table_name
 from lakemq.objects.path import delta_options
+from lakemq.objects.table_place import delta_place, sql_place
 from lakemq.storage.lake.delta_log import OF_TOPIC, is_table, tables_of
 from lakemq.storage.lake.log_marks import LogMark, logs_of
 from lakemq.storage.lake.progress import read_identifiers
@@ -82,8 +83,12 @@ def topic_tables(lake: Path) -> Iterator[TopicTable]:
             yield found
 
 
+def _opened(path: Path) -> DeltaTable:
+    return DeltaTable(delta_place(path), storage_options=delta_options(path))
+
+
 def _at(path: Path) -> TopicTable | None:
-    said = DeltaTable(str(path), storage_options=delta_options(path)).metadata().configuration
+    said = _opened(path).metadata().configuration
     if said.get(TOPIC) is None or said.get(LIFE) is None:
         return None  # somebody else's
     return TopicTable(said[TOPIC], path, said[LIFE])
@@ -94,13 +99,13 @@ def make_topic_table(session: SparkSession, lake: Path, topic: str, columns: Col
     doesn't know it then. Raises `PySparkException`, `Py4JError`, `DeltaError`, `OSError`."""
     path = lake.absolute() / table_name(topic)
     there = is_table(path)
-    present = json.loads(DeltaTable(str(path), storage_options=delta_options(path)).schema().to_json()) if there else {}
+    present = json.loads(_opened(path).schema().to_json()) if there else {}
     lacking = new_fields(present, columns) if there else None
     if lacking is None:
         _begin(session, path, topic, columns, anew=there)
     elif lacking:
         added = ", ".join(f"{field.path} {field.type}" for field in lacking)
-        session.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({added})")
+        session.sql(f"ALTER TABLE {sql_place(path)} ADD COLUMNS ({added})")
     found = _at(path)
     if found is None:
         raise DeltaError(f"{path} is a table of somebody else's: it can't be the one of topic {topic}")
@@ -118,4 +123,4 @@ def _begin(session: SparkSession, path: Path, topic: str, columns: ColumnType, *
     layout = f"CLUSTER BY ({_CLUSTERED_BY}) TBLPROPERTIES ({properties})"
     # One commit takes the rows away, and changes columns and life: a kill leaves both as they were, or neither.
     made = "REPLACE" if anew else "CREATE"
-    session.sql(f"{made} TABLE delta.`{path}` ({listed}) USING delta {layout}")
+    session.sql(f"{made} TABLE {sql_place(path)} ({listed}) USING delta {layout}")

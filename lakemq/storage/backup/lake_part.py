@@ -10,6 +10,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from lakemq.model.errors import LakeUnreadable
+from lakemq.objects.table_place import delta_place
 from lakemq.storage.backup.copying import Copier
 from lakemq.storage.backup.log_part import ChangedMeanwhile
 from lakemq.storage.backup.manifest import LAKE, Table
@@ -29,7 +30,7 @@ def _copy_table(table: Path, copier: Copier) -> Table:
     from deltalake.exceptions import DeltaError
 
     try:
-        opened = DeltaTable(str(table))
+        opened = DeltaTable(delta_place(table))
         version = opened.version()
         paths: list[Any] = pa.table(opened.get_add_actions(flatten=True)).column("path").to_pylist()
     except (DeltaError, OSError, ValueError, pa.ArrowException) as error:

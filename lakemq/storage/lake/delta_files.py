@@ -13,8 +13,9 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 import pyarrow.compute
 
-from lakemq.model.errors import LakeUnreadable
+from lakemq.model.errors import LakeUnreadable, SettingsError
 from lakemq.objects.path import delta_options
+from lakemq.objects.table_place import delta_place
 from lakemq.storage.lake.bounds import Between, Bounds, OneOf
 from lakemq.storage.lake.delta_log import APPLICATION, FOLDER
 from lakemq.storage.lake.log_marks import log_identifier
@@ -115,7 +116,7 @@ class DeltaFiles:
             known, table = self._version, self._table
             if table is None or known is None or _identity(self.folder, known.number) != self._entry:
                 # Also where the table was put back and went on otherwise: nothing known of it is so.
-                known, table = None, DeltaTable(str(self.folder), storage_options=delta_options(self.folder))
+                known, table = None, DeltaTable(delta_place(self.folder), storage_options=delta_options(self.folder))
             else:
                 table.update_incremental()
             self._table = table
@@ -127,6 +128,8 @@ class DeltaFiles:
         except (DeltaError, OSError, ValueError, pa.ArrowException) as error:
             self._table = None
             raise LakeUnreadable(f"the lake's table in {self.folder} can't be read: {error}") from None
+        except SettingsError as error:
+            raise LakeUnreadable(error.detail) from None
 
     def _read(self, table: DeltaTable, number: int) -> Version:
         reader = table.protocol().min_reader_version
