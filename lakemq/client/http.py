@@ -216,8 +216,8 @@ class HttpClient(OperatorRequests):
         ]
 
     def nack(self, group: str, nacks: Iterable[Nack], client_id: str | None = None) -> dict[str, str]:
-        """Have messages consumed later, all or none; of each id: `ok`, or `duplicate` when the
-        group's nack of it was there before."""
+        """Have messages consumed later, all or none; of each id: `ok`, `duplicate` when the group's nack of it was
+        there before, or `message_not_found` when only that one was deleted with its topic."""
         messages = [{key: value for key, value in nack._asdict().items() if value is not None} for nack in nacks]
         content: dict[str, Any] = {"messages": messages}
         if client_id is not None:

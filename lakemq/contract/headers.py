@@ -51,7 +51,7 @@ REQUESTS: tuple[Header, ...] = (
     Header(
         "Idempotency-Key",
         "produce, begin a transaction",
-        "1 to 256 characters: a request that is repeated with the same key is stored once",
+        "1 to 256 characters: a request that the same user repeats with the same key is stored once",
     ),
     Header("X-Request-Id", "any", "names the request in errors, logs and the audit"),
     Header("traceparent", "any", "the W3C trace that the request belongs to, with `tracestate`"),

@@ -373,6 +373,8 @@ FRAMES_ERASED = Field("erased", "integer", "how many erasures it has carried out
 FRAMES_FOLLOWER = (FRAMES_REPLICA, FRAMES_INCARNATION, FRAMES_DURABLE, FRAMES_EPOCH)
 FRAMES_SEEN = Field("seen_epoch", "integer", "it refuses a leader of an earlier epoch", 0, least=0)
 FRAMES_SAID = (FRAMES_ERASED, FRAMES_SEEN)
+FRAMES_COUNTS = PUB
+"""On the cluster: to be counted as a replica, whose word confirms messages."""
 LOG_FRAMES = Route(
     "GET",
     "/v1/log/frames",
@@ -380,7 +382,7 @@ LOG_FRAMES = Route(
     "Raw frames",
     (FRAMES_FROM, FRAMES_TO, _TOPICS, FRAMES_WAIT_MS, FRAMES_BYTES_MAX, FRAMES_STATE, *FRAMES_FOLLOWER, *FRAMES_SAID),
     differs=AT_ONCE,
-    rights=guarded(GET),
+    rights=guarded(GET, by_handler="with `replica`, also `Pub` on it"),
 )
 LOG_POSITION = Route(
     "GET", "/v1/log/position", "log", "The first position stored at or after a time", (_TIMESTAMP_MS,), rights=known()

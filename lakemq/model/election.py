@@ -182,6 +182,10 @@ class Lease:
         """The beat that was sent then has arrived, and the record named this leader still when it was read then."""
         self._sent_ms = sent_ms if self._sent_ms is None else max(self._sent_ms, sent_ms)
 
+    def is_renewed_since(self, since_ms: int) -> bool:
+        """Whether a beat that was sent then or later has arrived."""
+        return self._sent_ms is not None and self._sent_ms >= since_ms
+
     def holds(self, now_ms: int) -> bool:
         """Whether it still does."""
         return self._sent_ms is not None and now_ms - self._sent_ms < self.lease_ms

@@ -6,7 +6,6 @@ that is searched frame by frame; where they don't, the newest `SEARCHED_BYTES_MA
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,13 +13,15 @@ import pyarrow as pa
 import pyarrow.compute
 
 from lakemq.gateway.cold.reader import ColdReader
-from lakemq.model.errors import Busy, LogDamaged
+from lakemq.model.errors import LogDamaged
 from lakemq.storage.lake.cold_rows import ColdSlice, as_slice
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.reader import PositionPlan, Slice, frames_bytes
 from lakemq.storage.read.row_reader import RowReader
 from lakemq.storage.slices.messages import to_dicts
 from lakemq.storage.state.message_ids import MessageIds
+from lakemq.web.asgi import Client
+from lakemq.web.gate import Gate
 
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute
@@ -33,7 +34,7 @@ READ_AT_ONCE = 8
 """Messages may be large: only so many are in memory before it is seen what they take."""
 SEARCHES_MAX = 2
 WAITING_MAX = 64
-"""So many searches are under way, and so many more wait for that."""
+"""So many searches are under way, and so many more wait for that; of one client no more than its share."""
 
 
 class Sought(NamedTuple):
@@ -49,26 +50,27 @@ class Sought(NamedTuple):
 class KeySearch:
     """Searches one broker's log and history."""
 
-    def __init__(self, log: CommitLog, reader: RowReader, cold: ColdReader, ids: MessageIds, bytes_max: int) -> None:
+    def __init__(
+        self,
+        log: CommitLog,
+        reader: RowReader,
+        cold: ColdReader,
+        ids: MessageIds,
+        bytes_max: int,
+        client_share: float,
+    ) -> None:
         self._log = log
         self._reader = reader
         self._cold = cold
         self._ids = ids
         self._bytes_max = bytes_max
-        self._room = asyncio.Semaphore(SEARCHES_MAX)
-        self._under_way = 0
+        self._gate = Gate(SEARCHES_MAX, WAITING_MAX, client_share)
 
-    async def find(self, sought: Sought) -> tuple[list[dict[str, Any]], bool]:
+    async def find(self, sought: Sought, client: Client) -> tuple[list[dict[str, Any]], bool]:
         """The messages as the contract's JSON, newest first, and whether all was looked at: else there
         may be older ones. Raises `LakeUnreadable`, `LogDamaged`, `Busy`."""
-        if self._under_way >= SEARCHES_MAX + WAITING_MAX:
-            raise Busy(f"{self._under_way} searches by key are under way")
-        self._under_way += 1
-        try:
-            async with self._room:
-                return await self._find(sought)
-        finally:
-            self._under_way -= 1
+        async with self._gate.place(client):
+            return await self._find(sought)
 
     async def _find(self, sought: Sought) -> tuple[list[dict[str, Any]], bool]:
         times = sought.begin_ms, sought.end_ms

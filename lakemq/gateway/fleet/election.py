@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 
 BEATS = 3
 """So often within a lease the leader says that it lives."""
+HEARD_S = 0.02
 FORCED_LEASES = 2
 """Nobody leads by order while a leader was heard of so many leases ago: a member would have taken its place by then."""
 YIELDED_LEASES = 3
@@ -382,6 +383,19 @@ class Election:
         self._lookout.turned()
         await self._see()
         return self._tenure(None, follows=True)
+
+    async def until_heard(self) -> None:
+        """Return once a sign of life from now on has arrived in the store: so it takes a record, too. Raises
+        `StoreUnwritable` where none does for a lease, and `NotInSync` where another leads by now."""
+        begun_ms = self._lookout.now_ms()
+        self._lookout.wake()
+        while not self._lease.is_renewed_since(begun_ms):
+            if self._replaced is None or self._replaced.done():
+                raise NotInSync("another leads by now")
+            if self._lookout.now_ms() - begun_ms > self._lease_ms:
+                why = self.problem or f"no answer within {self._lease_ms} ms"
+                raise StoreUnwritable(f"who is to lead can't be written down, so this one leads on: {why}")
+            await asyncio.sleep(HEARD_S)
 
     async def hand_over(self, record: Record, to: Member) -> Record:
         """Have that member lead in this one's place. Raises `NotInSync` where the record was changed meanwhile."""

@@ -177,6 +177,10 @@ class Replication:
             self._look()
         return counts or self._in_sync.knows(member)
 
+    def knows(self, member: Member) -> bool:
+        """Whether it is a replica's current incarnation, as the record has it or it was heard."""
+        return self._in_sync.knows(member)
+
     def check_epoch(self, seen: int) -> None:
         """Raise `Fenced` where a replica goes by a later leader: who leads is looked at then."""
         own = self._in_sync.record.epoch

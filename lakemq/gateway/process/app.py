@@ -186,7 +186,7 @@ def _handlers(broker: Broker, producer: Producer, ends: LogEnd) -> dict[Route, H
 def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
     store, router, cold, work = broker.store, broker.router, broker.cold, broker.work
     log, limits = store.log, work.limits
-    by_key = KeySearch(log, store.reader, cold, store.ids, limits.pull_bytes_max)
+    by_key = KeySearch(log, store.reader, cold, store.ids, limits.pull_bytes_max, limits.client_share)
     search = TopicSearch(store, cold, by_key, limits.pull_bytes_max, limits.client_share)
     return [
         message_routes.make_router(store, cold, by_key),

@@ -22,7 +22,8 @@ class ElectedLead:
         self._hand_over = hand_over
 
     async def switch(self, replica: int) -> dict[str, Any]:
-        """Have that replica lead, without a loss: it is in sync. Raises `NotInSync`, and then this one leads on."""
+        """Have that replica lead, without a loss: it is in sync. Raises `NotInSync`, and `StoreUnwritable`
+        where it can't be written down; then this one leads on."""
         replication, own = self._broker.replication, self._broker.settings.broker.replica
         if replication is None:
             raise self._not_leader()

@@ -11,6 +11,7 @@ import orjson
 
 from lakemq.contract.forms import OCTETS, is_form
 from lakemq.contract.media_type import media_type
+from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.decode import ArrowRows, Limits, decode, inflate
 from lakemq.gateway.decode.raw_form import CURLS_OWN, decode_raw
 from lakemq.gateway.placement.bulk import is_large, pack
@@ -88,8 +89,8 @@ def raw_draft(headers: list[tuple[bytes, bytes]], limits: Limits) -> Draft | Non
         return None
 
 
-def _decode_whole(headers: dict[str, str], body: bytes, scope: str, limits: Limits) -> _Decoded:
-    """The messages of a request as it came, and its idempotency key if it has one."""
+def _decode_whole(headers: dict[str, str], body: bytes, scope: str, user: str, limits: Limits) -> _Decoded:
+    """The messages of a request as it came, and its idempotency key if it has one: that user's, in that scope."""
     encoding = headers.get("content-encoding", "")
     plain = inflate(encoding, body, limits.request_bytes_max) if encoding else body
     rows = decode(headers.get("content-type", ""), headers, plain, limits)
@@ -100,7 +101,7 @@ def _decode_whole(headers: dict[str, str], body: bytes, scope: str, limits: Limi
         return _Decoded(rows, None, size)
     if not 1 <= len(text) <= 256:
         raise InvalidRequest("an Idempotency-Key has 1 to 256 characters")
-    return _Decoded(rows, make_key(scope, text, _payload_headers(headers), plain), size)
+    return _Decoded(rows, make_key(scope, text, _payload_headers(headers), plain, user=user), size)
 
 
 class _Decoded(NamedTuple):
@@ -218,7 +219,8 @@ class Producer:
     ) -> Answer:
         """Decode and store a request; what takes the longer the larger it is, `run` carries out."""
         scope_of_key = name if group is None else f"{name}/{group}"  # a slash is in no name
-        rows, key, size = await run(_decode_whole, headers, body, scope_of_key, self.limits)
+        user = caller_of(scope).name
+        rows, key, size = await run(_decode_whole, headers, body, scope_of_key, user, self.limits)
         count_inflated(scope, len(body), size)
         del body
         topic = await self._open(name)

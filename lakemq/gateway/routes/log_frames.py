@@ -14,6 +14,7 @@ from lakemq.contract.forms import FRAMES
 from lakemq.contract.limits import OFFSET_MAX
 from lakemq.contract.routes import (
     FRAMES_BYTES_MAX,
+    FRAMES_COUNTS,
     FRAMES_DURABLE,
     FRAMES_EPOCH,
     FRAMES_ERASED,
@@ -26,10 +27,12 @@ from lakemq.contract.routes import (
     FRAMES_WAIT_MS,
     REPLICA_MAX,
 )
+from lakemq.gateway.access.caller import Caller, caller_of
 from lakemq.gateway.fleet.replication import Question, Replication
 from lakemq.gateway.routes.log_end import LogEnd, seconds_until
 from lakemq.gateway.routes.subscription import topics_of
 from lakemq.gateway.work.work import Work
+from lakemq.model.access import Kind, Need, Resource
 from lakemq.model.errors import Busy, InvalidRequest, PositionGone
 from lakemq.model.in_sync import Member
 from lakemq.storage.read.raw_frames import plan_frames, read_at_once, read_raw, size_of, with_state_alone
@@ -46,6 +49,8 @@ AT_ONCE_BYTES = 256 * 1024
 """So much is copied out of the system's memory on the event loop: in less time than a thread takes to begin."""
 NEWS_S = 0.02
 """A follower that has nothing else to be told is told so late of what is confirmed."""
+COUNTS = Need((FRAMES_COUNTS,), Resource(Kind.CLUSTER), guarded=True)
+"""What it takes to be a replica, beside what every reader of frames needs."""
 _INCARNATION = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -68,7 +73,7 @@ class LogFrames:
         wait_ms = parse_int(query, FRAMES_WAIT_MS, self._work.limits.wait_ms_max)
         bytes_max = parse_int(query, FRAMES_BYTES_MAX, BYTES_MAX)
         topics = topics_of(query.get("topics"))
-        question = self._question(query, begin)
+        question = self._question(query, begin, caller_of(request.scope))
         if question is None and self._is_a_replicas(query):
             end = await self._ends.flushed_position()
         elif question is None:
@@ -102,11 +107,16 @@ class LogFrames:
                 break
         return await self._ends.confirmed_position()
 
-    def _question(self, query: dict[str, str], begin: int) -> Question | None:
-        """Which follower asks, if one does that counts; what it says of its disk is heard."""
+    def _question(self, query: dict[str, str], begin: int, caller: Caller) -> Question | None:
+        """Which follower asks, if one does that counts; what it says of its disk is heard. Raises `Forbidden` where it
+        may not be a replica: what one says is the word by which messages are confirmed."""
         question = _read_question(query, begin)
         if question is None or self._replication is None:
             return None
+        # Nobody but the replica itself and the leader knows the name of its incarnation. So one that was a replica
+        # before this right was asked for still is one, until it comes as another.
+        if not self._replication.knows(question.member):
+            caller.check(COUNTS)
         return question if self._replication.hear(question) else None
 
     def _is_a_replicas(self, query: dict[str, str]) -> bool:

@@ -18,6 +18,7 @@ from lakemq.model.errors import MessageNotFound
 from lakemq.model.names import SCHEDULE_TOPIC, check_readable
 from lakemq.storage.read.store import Store
 from lakemq.storage.slices.messages import to_dicts
+from lakemq.web.asgi import client_of
 
 FOUND_MAX = 1_000
 
@@ -29,6 +30,7 @@ def make_router(store: Store, cold: ColdReader, searches: KeySearch) -> APIRoute
 
     @serves(router, routes.MESSAGES_BY_KEY)
     async def by_key(  # pyright: ignore[reportUnusedFunction]
+        request: Request,
         topic: str,
         key: Annotated[str, Query(min_length=1)],
         begin_ms: Annotated[int, Query(ge=0, le=NUMBER_MAX)] = 0,
@@ -36,7 +38,9 @@ def make_router(store: Store, cold: ColdReader, searches: KeySearch) -> APIRoute
         messages_max: Annotated[int, Query(alias="max", ge=1, le=FOUND_MAX)] = 32,
     ) -> dict[str, Any]:
         log.topics.get(check_readable(topic))
-        messages, complete = await searches.find(Sought(topic, key, begin_ms, end_ms, messages_max))
+        messages, complete = await searches.find(
+            Sought(topic, key, begin_ms, end_ms, messages_max), client_of(request.scope)
+        )
         return {"messages": messages, "complete": complete}
 
     @serves(router, routes.MESSAGE)

@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 
 DUPLICATE = "duplicate"
+GONE = MessageNotFound.code
+"""Of a message that was deleted with its topic, where another of the request is not."""
 
 
 class Nack(NamedTuple):
@@ -93,7 +95,8 @@ class Nacks:
         """Store the nacks, all or none; `check` may refuse those of a topic, whose messages the group would read as
         retries. Of each: `ok`; `duplicate` when the group was done with the message
         before (nacked, acknowledged, ran out); of one by receipt also `receipt_expired` when it was done
-        with otherwise than by a nack, and `invalid_receipt`.
+        with otherwise than by a nack, and `invalid_receipt`. What was deleted with its topic keeps no other from being
+        taken: it is `message_not_found`, or the request is where nothing else is in it.
 
         Raises `MessageNotFound`, `InvalidRequest`, `FlowControl`, `StoreUnwritable`, `LogDamaged`.
         """
@@ -102,7 +105,12 @@ class Nacks:
         known = await self._look_up(group, sorted({each.position for each in asked if each.position is not None}))
         for topic in {each.topic for each in known.values()}:
             check(topic)
-        self._check_there(group, known)
+        gone = self._find_gone(group, known)
+        if gone:
+            asked = [_Asked(None, status=GONE) if each.position in gone else each for each in asked]
+            known = {position: each for position, each in known.items() if position not in gone}
+            if all(each.status == GONE for each in asked):
+                raise MessageNotFound(f"the topic of the message at position {min(gone)} was deleted")
         now = self._executor.log.now_ms()
         # Before anything is stored: a group whose topics can't be made has no nacks.
         for action in {
@@ -215,10 +223,11 @@ class Nacks:
             left = found.left
         return known
 
-    def _check_there(self, group: str, known: dict[int, _Known]) -> None:
-        """Of what the group has out it has had the body; else a message may be none that groups consume, or be deleted
-        with its topic, whose name may be another's by now. No topic is named: ids can be counted through. Raises
-        `InvalidRequest`, `MessageNotFound`."""
+    def _find_gone(self, group: str, known: dict[int, _Known]) -> set[int]:
+        """What was deleted with its topic, whose name may be another's by now. Of what the group has out it has had the
+        body; else a message may also be none that groups consume. No topic is named: ids can be counted through. Raises
+        `InvalidRequest`."""
+        gone: set[int] = set()
         for position, each in known.items():
             if self._receipt_of(group, position, each) is not None:
                 continue
@@ -227,7 +236,8 @@ class Nacks:
                     f"group {group!r} does not consume the topic of the message at position {position}"
                 )
             if each.offset < self._executor.log.topics.floor(*each.queue):
-                raise MessageNotFound(f"the topic of the message at position {position} was deleted")
+                gone.add(position)
+        return gone
 
     def _position(self, message_id: str) -> int:
         return self._executor.ids.position(message_id)

@@ -29,8 +29,9 @@ logger = logging.getLogger(__name__)
 LARGE_BYTES = 64 * 1024
 
 
-def make_key(topic: str, key: str, *payload: bytes) -> Key:
-    """The key of a request to `topic`, and the digest of all that makes its payload.
+def make_key(topic: str, key: str, *payload: bytes, user: str = "") -> Key:
+    """The key of a request to `topic` by that user (empty: by nobody in particular), and the digest of all that makes
+    its payload.
 
     For a large part stand its length and two CRCs: 64 bits against a key that is used twice by mistake,
     and whoever forges them fools nobody but himself. A digest of it all was a third of what the gateway
@@ -40,8 +41,10 @@ def make_key(topic: str, key: str, *payload: bytes) -> Key:
     for part in payload:
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part if len(part) < LARGE_BYTES else _checksums(part))
-    name = hashlib.blake2b(f"{topic}\0{key}".encode(), digest_size=16)
-    return Key(name.hexdigest(), digest.hexdigest())
+    former = hashlib.blake2b(f"{topic}\0{key}".encode(), digest_size=16)
+    # Set apart, as a key may hold anything: none of these names is a former one.
+    name = hashlib.blake2b(f"{topic}\0{user}\0{key}".encode(), digest_size=16, person=b"of a user")
+    return Key(name.hexdigest(), digest.hexdigest(), former.hexdigest())
 
 
 def _checksums(part: bytes) -> bytes:
@@ -84,7 +87,7 @@ class IdempotencyTable:
 
     def known(self, key: Key, now_ms: int) -> Note | None:
         """That the same request was stored; raises `IdempotencyMismatch` when the key came with another payload."""
-        note = self._notes.get(key.key)
+        note = self._notes.get(key.key) or self._notes.get(key.former)
         if note is None or note.store_time_ms < now_ms - self._window_ms:
             return None
         if note.payload != key.payload:

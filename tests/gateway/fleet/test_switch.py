@@ -92,6 +92,24 @@ def test_a_switch_to_who_is_not_in_sync_is_refused_and_the_leader_leads_on(tmp_p
         assert produce(leader, "t", "on")
 
 
+def test_a_switch_that_can_not_be_written_down_is_refused_and_nobody_waits_for_the_store(tmp_path: Path) -> None:
+    with replicas(tmp_path, **SYNC) as fleet:
+        put_topic(fleet.http(0), "t")
+        (tmp_path / "store").rename(tmp_path / "away")
+        for body in ("0", "1"):
+            refused = fleet.http(0).post("/v1/broker/switch", json={"replica": 1})
+            assert is_problem(refused, 503, "store_unwritable")
+            assert refused.json()["detail"].startswith("who is to lead can't be written down, so this one leads on: ")
+            produce(fleet.http(0), "t", body)
+        (tmp_path / "away").rename(tmp_path / "store")
+        fleet.in_sync(0, 1)
+        leader = fleet.leader()  # who hasn't heard of the leader for a lease may lead by now
+        answer = fleet.http(leader).post("/v1/broker/switch", json={"replica": 1 - leader})
+        assert answer.json()["leader"] == 1 - leader, answer.text
+        wait_until(lambda: role_of(fleet.http(1 - leader)) == "primary")
+        assert sorted(each["body"] for each in pull_all(fleet.http(1 - leader), "t")) == ["0", "1"]
+
+
 def test_a_leader_that_stood_still_acknowledges_nothing_more_and_follows(tmp_path: Path) -> None:
     with replicas(tmp_path, **SYNC) as fleet, ThreadPoolExecutor(1) as pool:
         put_topic(fleet.http(0), "t")

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakemq.testing import start_gateway
+from tests.gateway.access.asking import allow, ask_as, make_user, token_of
 from tests.gateway.http_client import ARROW, JSON, connect, is_problem, pull_all, put_topic, write_arrow
 
 BODIES = {
@@ -64,6 +65,21 @@ def test_a_key_is_the_topics_own(http: httpx.Client, topic: str) -> None:
         post(http, name, "k", "text/plain", b"x").json()["messages"][0]["message_id"] for name in (topic, f"{topic}-2")
     }
     assert len(ids) == 2
+
+
+def test_a_key_is_the_users_own(tmp_path: Path) -> None:
+    may = allow("Topic:t", "Pub", "Create")
+    with start_gateway(tmp_path) as gateway, connect(gateway) as http, ask_as(gateway, token_of(tmp_path)) as admin:
+        alice, bob = (ask_as(gateway, make_user(admin, name, may)) for name in ("alice", "bob"))
+        other = ask_as(gateway, admin.post("/v1/users/alice/tokens", json={}).json()["token"])
+        with alice, bob, other:
+            said = {name: post(asked, "t", "k", "text/plain", b"x") for name, asked in (("a", alice), ("b", bob))}
+            assert post(http, "t", "k", "text/plain", b"of nobody").status_code == 200
+            assert {each.status_code for each in said.values()} == {200}
+            assert said["a"].json() != said["b"].json()
+            assert post(other, "t", "k", "text/plain", b"x").json() == said["a"].json(), "a user may have many tokens"
+            assert is_problem(post(bob, "t", "k", "text/plain", b"y"), 422, "idempotency_mismatch")
+        assert sorted(each["body"] for each in pull_all(http, "t")) == ["of nobody", "x", "x"]
 
 
 @pytest.mark.parametrize("form", BODIES)

@@ -109,6 +109,26 @@ def test_a_nack_of_what_is_not_there_stores_none(http: httpx.Client, topic: str)
     assert http.get(f"/v1/topics/%25DLQ%25{group}").status_code == 404
 
 
+def test_a_message_that_was_deleted_with_its_topic_keeps_no_other_from_a_retry(http: httpx.Client, topic: str) -> None:
+    group, deleted = f"g-{topic}", f"{topic}-deleted"
+    (first,) = produce(http, deleted, "first")
+    (second,) = produce(http, deleted, "second")
+    kept = produce(http, topic, "a", "b")
+    assert http.delete(f"/v1/topics/{deleted}").is_success
+    asked = [kept[0], first, second, kept[1], first]
+    dead = [{"message_id": each["message_id"], "delay_level": -1} for each in asked]
+    gone = "message_not_found"
+    for counts in ("ok", "duplicate"):
+        answer = nack(http, group, *dead)
+        assert answer.status_code == 200, answer.text
+        assert [each["status"] for each in answer.json()["messages"]] == [counts, gone, gone, counts, gone]
+    assert sorted(each["body"] for each in pull_all(http, f"%25DLQ%25{group}")) == ["a", "b"]
+    produce(http, deleted, "of another topic of that name")
+    for each in (dead[1:2], dead[1:3]):
+        assert is_problem(nack(http, group, *each), 404, gone)
+    assert len(pull_all(http, f"%25DLQ%25{group}")) == 2
+
+
 def test_a_nack_settles_the_receipt_of_a_message_that_is_out(http: httpx.Client, topic: str) -> None:
     """Regression: two copies came back, as the receipt ran out and the nack acted."""
     group = f"g-{topic}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from asyncio import gather
 
 import pytest
@@ -61,6 +62,30 @@ def test_key_is_the_topics_own(harness: LogHarness) -> None:
     table = _table(harness)
     harness.append("a", 1, b"1", key=make_key("a", "k", b"payload"))
     assert _find(table, make_key("b", "k", b"payload"), harness.reader, harness.clock.now_ms()) is None
+
+
+def test_key_is_the_users_own(harness: LogHarness) -> None:
+    table = _table(harness)
+    stored = harness.append("a", 1, b"1", key=make_key("a", "k", b"payload", user="alice"))
+    now_ms = harness.clock.now_ms()
+    for user in ("", "bob", "alice2"):
+        assert _find(table, make_key("a", "k", b"payload", user=user), harness.reader, now_ms) is None
+        assert _find(table, make_key("a", "k", b"other", user=user), harness.reader, now_ms) is None
+    assert _find(table, make_key("a", "k", b"payload", user="alice"), harness.reader, now_ms) == stored
+
+
+def test_key_that_an_older_version_has_stored_is_everybodys(harness: LogHarness) -> None:
+    table = _table(harness)
+    key = make_key("a", "k", b"payload")
+    # As it was digested then.
+    assert key.former == hashlib.blake2b(b"a\0k", digest_size=16).hexdigest()
+    stored = harness.append("a", 1, b"1", key=key._replace(key=key.former))
+    now_ms = harness.clock.now_ms()
+    for user in ("", "alice"):
+        assert _find(table, make_key("a", "k", b"payload", user=user), harness.reader, now_ms) == stored
+        with pytest.raises(IdempotencyMismatch):
+            _find(table, make_key("a", "k", b"other", user=user), harness.reader, now_ms)
+    assert _find(table, make_key("a", "another", b"payload"), harness.reader, now_ms) is None
 
 
 @pytest.mark.parametrize("way", ["kill", "stop", "roll"])
