@@ -12,7 +12,7 @@ import selectors
 import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from lakemq.client.errors import Closed
@@ -43,19 +43,40 @@ class BackgroundLoop:
 
     def run(self, coroutine: Coroutine[Any, Any, Result], timeout_s: float | None = None) -> Result:
         """Run it there and wait for its result. Anything that interrupts the wait, such as Ctrl-C or a `TimeoutError`,
-        cancels it. Raises `Closed` in a forked child, and as the process ends."""
+        cancels it. Raises `Closed` in a forked child, and as the process ends.
+
+        A signal's handler that interrupts it may run another: the loop takes no lock that who waits has at times, as
+        with a `Future`."""
         if self.is_here():
             coroutine.close()
             raise RuntimeError(WRONG_THREAD)
         if sys.is_finalizing():  # its thread runs no more
             coroutine.close()
             raise Closed("the process ends")
-        future = self.submit(coroutine)
+        if self.forked:
+            coroutine.close()
+            raise Closed(FORKED)
+        running = list[asyncio.Task[Result]]()
+        ended = threading.Lock()
+        ended.acquire()
+
+        def start() -> None:
+            running.append(self.loop.create_task(coroutine))
+            running[0].add_done_callback(lambda _: ended.release())
+
+        in_time = False
         try:
-            return future.result(timeout_s)
-        except BaseException:
-            future.cancel()
-            raise
+            self.loop.call_soon_threadsafe(start)
+            in_time = ended.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0.0))
+        finally:
+            if not in_time:
+                self.loop.call_soon_threadsafe(lambda: [task.cancel() for task in running])
+        if not in_time:
+            raise TimeoutError
+        try:
+            return running.pop().result()
+        except asyncio.CancelledError:
+            raise CancelledError from None
 
     def iterate(self, items: AsyncIterator[Result]) -> Iterator[Result]:
         """What comes out of it there, one by one; it is closed when this is. Raises as `run`."""
@@ -100,7 +121,7 @@ async def _next(items: AsyncIterator[Result]) -> tuple[Result, ...]:
     return ()
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _background: BackgroundLoop | None = None
 _of_parents: list[BackgroundLoop] = []
 
@@ -108,9 +129,13 @@ _of_parents: list[BackgroundLoop] = []
 def background() -> BackgroundLoop:
     """The process's loop, started when it is first asked for."""
     global _background
+    found = _background
+    if found is not None:
+        return found
     with _lock:
-        if _background is None:
-            _background = BackgroundLoop()
+        made = None if _background is not None else BackgroundLoop()
+        _background = _background or made  # a handler of a signal may have made one meanwhile
+        assert _background is not None
         return _background
 
 
@@ -120,7 +145,7 @@ def _forget() -> None:
     if _background is not None:
         _background.leave()
         _of_parents.append(_background)  # one that is deleted would be closed
-    _background, _lock = None, threading.Lock()
+    _background, _lock = None, threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -17,7 +17,7 @@ from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.batch_send import send_whole
 from lakemq.client.produce.call import call
 from lakemq.client.produce.core import Core, receipt_of
-from lakemq.client.produce.held import check_held
+from lakemq.client.produce.held import INTERRUPTED, check_held
 from lakemq.client.produce.options import ProducerOptions, core_options
 from lakemq.client.produce.selecting import QueueSelector, choice_of, chosen, queues_to_choose
 from lakemq.client.routes import Cluster
@@ -120,6 +120,8 @@ class Producer:
         Raises `FlowControl` if there is no room within `timeout_s` plus one attempt.
         """
         core = self._core
+        if core.is_held():
+            raise RuntimeError(INTERRUPTED)
         if core.buffered >= self._buffer_bytes:
             self._wait_for_room()
         if type(body) is bytes and not fields and queue is queue_selector is self._tracing is None:
@@ -136,6 +138,7 @@ class Producer:
         **fields: Unpack[MessageFields],
     ) -> None:
         """Send a message without learning its outcome. This is fast, but the message may be lost."""
+        check_held(self._core.is_held)
         if self._core.buffered >= self._buffer_bytes:
             self._wait_for_room()
         self._append(topic, body, fields, True, queue, queue_selector)
@@ -148,6 +151,7 @@ class Producer:
 
         Raises `InvalidRequest` for delayed messages, and for ordering keys whose queues are on several brokers.
         """
+        check_held(self._core.is_held)
         return self._loop.run(send_whole(self._core, topic, messages, self._tracing, queue, self._encoder))
 
     def request(
@@ -161,11 +165,12 @@ class Producer:
 
         Raises `RequestTimeout` if there is none. The request isn't retried once it may have been stored.
         """
+        check_held(self._core.is_held)
         return self._loop.run(call(self._core, topic, *parts_of(body, fields, self._encoder), timeout_s, self._tracing))
 
     def flush(self) -> None:
         """Send all waiting messages, and return when the outcome of each is known. In a signal handler: see `close`."""
-        check_held(self._core.lock)
+        check_held(self._core.is_held)
         self._loop.run(self._core.flush())
 
     def close(self, timeout_s: Seconds | None = None) -> None:
@@ -174,11 +179,11 @@ class Producer:
         it has the first 1,000 (16 MiB) whose futures nobody has read, but none that was sent one way. Closing twice
         does no harm.
 
-        In a signal handler it raises `RuntimeError` after 5 s if the signal has interrupted a call of this producer:
-        raise `SystemExit` there instead, and close the producer where that ends the program."""
+        In a signal handler it raises `RuntimeError` if the signal has interrupted a call of this producer at the wrong
+        moment: raise `SystemExit` there instead, and close the producer where that ends the program."""
         if self._loop.forked:
             return  # what waits is the parent's
-        check_held(self._core.lock)
+        check_held(self._core.is_held)
         failures = self._loop.run(self._core.close(None if timeout_s is None else to_seconds(timeout_s, "timeout_s")))
         if failures:
             raise SendFailed(f"{len(failures)} messages could not be sent: {failures[0][1]}", failures)

@@ -11,6 +11,7 @@ from lakemq.client import aio
 from lakemq.client.aio import pull_consumer
 from lakemq.client.consume.group_api import GroupApi
 from lakemq.client.consume.locks import Locks
+from lakemq.client.http import HttpClient
 from lakemq.client.routes import Cluster
 from lakemq.model.message_queue import MessageQueue
 from lakemq.testing import MemoryBroker
@@ -122,5 +123,31 @@ def test_polls_return_and_commit_what_others_have_while_a_broker_hangs(
                     await consumer.poll(wait_s=0.1)
             proxy.release()
         assert await asyncio.to_thread(offsets, hung, group, topic) == {0: 1}
+
+    asyncio.run(run())
+
+
+def test_a_consumer_is_closed_soon_and_has_left_the_others_while_a_broker_hangs(
+    brokers: tuple[str, str], topic: str, group: str
+) -> None:
+    """It waited for the commit at that broker before it left any."""
+    well, hung = brokers
+    for url in brokers:
+        make_topic(url, topic, 1)
+        put(url, topic, ["one"])
+
+    async def run() -> None:
+        async with between(hung) as proxy:
+            consumer = aio.PullConsumer(group, brokers=[well, proxy.url], consume_from="first")
+            await consumer.subscribe(topic)
+            got = 0
+            while got < 2:
+                got += len(await consumer.poll(wait_s=0.2))
+            proxy.hold(lambda asked: True)
+            async with asyncio.timeout(SOON_S):
+                await consumer.close()
+        assert await asyncio.to_thread(offsets, well, group, topic) == {0: 1}
+        with HttpClient(well) as http:
+            assert http.group(group)["members"] == []
 
     asyncio.run(run())

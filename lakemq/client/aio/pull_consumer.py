@@ -269,14 +269,16 @@ class PullConsumer:
         await self._member.rebalancer.close()
         streams = list(self._streams.values())
         await asyncio.gather(*(stream.close() for stream in streams))
-        if self._auto_commit:
-            if commit:
-                for stream in streams:
-                    stream.processed = stream.position
-            await self._try_commit(streams)
+        if self._auto_commit and commit:
+            for stream in streams:
+                stream.processed = stream.position
+        by_broker = _by_broker(streams) if self._auto_commit else {}
+
+        async def last(broker: str) -> None:
+            await self._try_commit(by_broker.get(broker, ()))
+
+        await self._member.leave(by_broker, last)
         await _cancel(self._committing.values())
-        with contextlib.suppress(TimeoutError):
-            await self._member.leave()
         await self._member.cluster.close()
 
     # Queues ------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from lakemq.client.client_id import default_client_id, describe_self
 from lakemq.client.consume.gaps import Gaps, OnGap
 from lakemq.client.consume.group_api import GroupApi
-from lakemq.client.consume.membership import Membership
+from lakemq.client.consume.membership import Last, Membership
 from lakemq.client.consume.offset_store import BrokerOffsets, LocalOffsets, OffsetStore, offset_files
 from lakemq.client.consume.rebalancer import Holder, Rebalancer, strategy_of
 from lakemq.client.consume.start_offset import Beginnings
@@ -190,10 +190,10 @@ class Member:
         new = dict(zip(topics, await asyncio.gather(*map(self.offsets.is_new, topics)), strict=True))
         await asyncio.gather(*(self.offsets.load(queue, new[queue.topic]) for queue in queues))
 
-    async def leave(self) -> None:
-        """Say that this client is gone, once its offsets are stored."""
+    async def leave(self, brokers: Iterable[str], last: Last, leaves: bool = True) -> None:
+        """Say that this client is gone, once `last` has stored its offsets at each broker; as `Membership.close`."""
         try:
-            await self.membership.close()
+            await self.membership.close(brokers, last, leaves)
         finally:
             self.offsets.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from lakemq.client.consume.group_api import EXPIRY_S, GroupApi, View
@@ -27,6 +27,9 @@ TELL_S = 0.2
 """How long is waited for more that has changed."""
 LEAVE_S = 5.0
 DIFFERENT_S = 3.0
+
+Last = Callable[[str], Awaitable[None]]
+"""What is still to be done at a broker before a member leaves there."""
 
 
 class Membership:
@@ -141,14 +144,34 @@ class Membership:
         self._watches.clear()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def close(self) -> None:
-        """Leave: the others share out this member's queues at once."""
+    async def close(self, brokers: Iterable[str] = (), last: Last | None = None, leaves: bool = True) -> None:
+        """Leave: the others share out this member's queues at once. At each broker `last` is done first, also at these
+        others: one that hangs keeps nothing from the others, and nobody waiting for longer than 5 s."""
         await self.stop()
-        async with asyncio.timeout(LEAVE_S):
-            results = await asyncio.gather(*map(self._api.leave, self._views), return_exceptions=True)
-        for result in results:
-            if isinstance(result, Exception):
-                logger.warning("could not tell a broker that %s leaves: %s", self._api.client_id, result)
+        parts = {
+            asyncio.create_task(self._part_from(broker, last, leaves)): broker for broker in {*self._views, *brokers}
+        }
+        if not parts:
+            return
+        _, late = await asyncio.wait(parts, timeout=LEAVE_S)
+        for part in late:
+            part.cancel()
+        if late:
+            where = ", ".join(sorted(parts[part] for part in late))
+            logger.warning("%s is closed, and not all could be stored at %s in time", self._api.client_id, where)
+            await asyncio.wait(late)
+
+    async def _part_from(self, broker: str, last: Last | None, leaves: bool) -> None:
+        try:
+            if last is not None:
+                await last(broker)
+        except Exception:  # it has to leave all the same
+            logger.exception("%s could not end its work at %s", self._api.client_id, broker)
+        try:
+            if leaves and broker in self._views:
+                await self._api.leave(broker)
+        except Exception as error:  # noqa: BLE001  it is logged
+            logger.warning("could not tell a broker that %s leaves: %s", self._api.client_id, error)
 
     async def _beat_one(self, broker: str) -> None:
         if broker in self._views and not self.is_sure(broker) and not await self._is_member(broker):

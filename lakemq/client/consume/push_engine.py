@@ -191,15 +191,20 @@ class PushEngine:
         held = list(self._held.values())
         busy = await self._finish(held)
         self._overdue.close()
-        await _in_time("committed", self._commit())
-        if self._locks is not None:
-            await _in_time("unlocked", self._locks.release(each.queue for each in held if each not in busy))
-            await self._locks.close()
-        if busy and self._locks is not None:
+        stays = bool(busy) and self._locks is not None
+        if stays:
             logger.warning("%s is closed while ordered messages are being processed", self.client_id)
-            await self._member.membership.stop()
-        else:
-            await _in_time("left", self._member.leave())
+
+        async def last(broker: str) -> None:
+            there = [each for each in held if each.queue.broker == broker]
+            if there:
+                await self._store(there)
+            if there and self._locks is not None:
+                await self._locks.release(each.queue for each in there if each not in busy)
+
+        await self._member.leave({each.queue.broker for each in held}, last, leaves=not stays)
+        if self._locks is not None:
+            await self._locks.close()
         await self._workers.close()
         await self._member.cluster.close()
 
@@ -439,12 +444,3 @@ class PushEngine:
             # One that can't be sent back doesn't keep the others from it.
             return all([await self._send_back(held, work, [each]) for each in failed])
         return True
-
-
-async def _in_time(what: str, action: Awaitable[None]) -> None:
-    """A broker that hangs keeps no consumer from being closed."""
-    try:
-        async with asyncio.timeout(CLOSE_S):
-            await action
-    except TimeoutError:
-        logger.warning("a consumer is closed, and not all could be %s in time", what)

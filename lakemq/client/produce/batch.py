@@ -22,9 +22,6 @@ Outcome = Callable[[int], SendReceipt | LakemqError]
 MESSAGE_OVERHEAD_BYTES = 100
 """About what a message takes in memory beside its body: in a list, and a future."""
 
-_lock = threading.Lock()
-"""Guards the ends of all batches. It is held for a few instructions, a few times a batch."""
-
 _forks = 0
 """How many forks this process has come by."""
 
@@ -32,12 +29,13 @@ _forks = 0
 class Batch:
     """Messages of one topic, filled by any thread under its producer's lock, sent by the event loop.
 
+    Its end needs no lock, so a signal handler may wait for it whatever it has interrupted.
+
     `columns`: each field that a message of it has, with its values by the message's number.
     """
 
     __slots__ = (
         "_callbacks",
-        "_ended",
         "_forks",
         "begun_s",
         "bodies",
@@ -58,8 +56,8 @@ class Batch:
         self.when_asked: Callable[[int], None] | None = None
         """Told the number of a message that failed, as its sender asks."""
         self._forks = _forks
-        self._ended: threading.Event | None = None
-        self._callbacks: list[tuple[Callable[[Any], object], Any]] = []
+        self._callbacks: dict[object, tuple[Callable[[Any], object], Any]] = {}
+        """Whoever takes one out calls it, so each is called once."""
 
     def add(self, body: bytes, fields: MessageFields) -> int:
         """Add a message; its number. Its size is the caller's to count."""
@@ -95,19 +93,15 @@ class Batch:
         return [Message(body=body, **self.fields(number)) for number, body in enumerate(self.bodies)]
 
     def end(self, outcome: Outcome) -> None:
-        """Set the outcome; only the first call counts. Releases the messages and notifies all waiters."""
-        with _lock:
-            if self.outcome is not None:
-                return
-            self.outcome = outcome
-            callbacks, self._callbacks = self._callbacks, []
-            ended = self._ended
+        """Set the outcome; only the first call counts. Releases the messages and notifies all waiters. On the event
+        loop."""
+        if self.outcome is not None:
+            return
+        self.outcome = outcome
         self.bodies = []
         self.columns = {}
-        if ended is not None:
-            ended.set()
-        for callback, argument in callbacks:
-            _call(callback, argument)
+        for key in list(self._callbacks):
+            self._call_back(key)
 
     def result(self, number: int) -> SendReceipt | LakemqError:
         """The outcome of a message of a finished batch, as its sender sees it."""
@@ -120,32 +114,43 @@ class Batch:
     def when_ended(self, callback: Callable[[Any], object], argument: Any) -> None:
         """Have `callback(argument)` called at the end, by the event loop's thread; at once, here, when it
         has ended."""
-        with _lock:
-            if self.outcome is None:
-                self._callbacks.append((callback, argument))
-                return
-        _call(callback, argument)
+        self._add_callback(callback, argument)
+
+    def _add_callback(self, callback: Callable[[Any], object], argument: Any) -> object:
+        key = object()
+        self._callbacks[key] = callback, argument
+        if self.outcome is not None:  # `end` may have come by before the callback was there
+            self._call_back(key)
+        return key
+
+    def _call_back(self, key: object) -> None:
+        found = self._callbacks.pop(key, None)
+        if found is not None:
+            _call(*found)
 
     def wait(self, timeout_s: float | None) -> None:
         """Wait for the end in a thread that isn't the event loop's; raises `TimeoutError`, and
         `Closed` in a forked child, where nothing ends."""
-        with _lock:
-            if self.outcome is not None:
-                return
-            if self._forks != _forks:
-                raise Closed(FORKED)
-            ended = self._ended
-            if ended is None:
-                ended = self._ended = threading.Event()
-        if not ended.wait(timeout_s):
-            raise TimeoutError("the message is still on its way")
+        if self.outcome is None and self._forks != _forks:
+            raise Closed(FORKED)
+        ended = threading.Lock()  # not an `Event`, whose own lock an interrupted waiter may have
+        ended.acquire()
+        key = self._add_callback(_release, ended)
+        try:
+            if not ended.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0.0)):
+                raise TimeoutError("the message is still on its way")
+        finally:
+            self._callbacks.pop(key, None)
+
+
+def _release(ended: threading.Lock) -> None:
+    ended.release()
 
 
 def _leave() -> None:
-    """A forked child: whoever held the lock isn't here."""
-    global _forks, _lock
+    """This is a forked child."""
+    global _forks
     _forks += 1
-    _lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

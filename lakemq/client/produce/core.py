@@ -25,6 +25,7 @@ from lakemq.client.produce.choice import CHOOSING, chooses, extra_bytes, queue_o
 from lakemq.client.produce.deliver import WAIT_S, Delivered, Deliverer, Request
 from lakemq.client.produce.encode import COMPRESSED_FROM_BYTES, encode, read_messages, read_ranges
 from lakemq.client.produce.heartbeats import Heartbeats
+from lakemq.client.produce.held import holder_of
 from lakemq.client.produce.lane import Lane, LaneKind
 from lakemq.client.produce.left import Left
 from lakemq.client.produce.options import Options
@@ -66,10 +67,8 @@ class Core:
         self.options = options
         self.deliverer = Deliverer(cluster, options.patience)
         self.heartbeats = Heartbeats(cluster, self._count)
-        self.lock = threading.Lock()
-        self.room = threading.Condition(self.lock)
-        self.buffered = 0
-        self.filled = 0
+        self._make_lock()
+        self.buffered = self.filled = 0
         self.closed = False
         self._batch_bytes = options.batch_bytes
         self._number_max = options.batch_messages - 1
@@ -89,6 +88,11 @@ class Core:
         self._sender = secrets.token_urlsafe(9)
         self._sends = 0
         _cores.add(self)
+
+    def _make_lock(self) -> None:
+        self.lock = threading.RLock()
+        self.is_held = holder_of(self.lock)
+        self.room = threading.Condition(self.lock)
 
     # Appending: any thread ---------------------------------------------------------------------
 
@@ -225,8 +229,7 @@ class Core:
         """This is a forked child: all that isn't stored is the parent's, and here nothing more is taken.
         Whoever held the locks isn't here, nor anybody who waits."""
         self._forked = self.closed = True
-        self.lock = threading.Lock()
-        self.room = threading.Condition(self.lock)
+        self._make_lock()
         self._unreported.leave()
         self._left = Left()
         for lane in self._lanes.values():

@@ -1,25 +1,23 @@
-"""Whether a lock of a producer is held by code that a signal has interrupted."""
+"""Whether a producer's lock is held by code that the caller has interrupted."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
-HELD_S_MAX = 5.0
-"""All locks of a producer are held for a few instructions: on the busiest machine not for so long."""
 INTERRUPTED = (
-    "a signal handler can't wait for a producer in the middle of one of its calls: "
-    "raise SystemExit there, and close the producer where that ends the program"
+    "a signal handler, or a finalizer, can't use a producer in the middle of one of its calls: "
+    "in a handler raise SystemExit, and use the producer where that ends the program"
 )
 
 
-def check_held(lock: threading.Lock) -> None:
-    """Raises `RuntimeError` where the lock doesn't become free: whoever has it goes on only once the caller has
-    returned, as with a handler of a signal that interrupted it."""
-    free = False
-    try:
-        free = lock.acquire(timeout=HELD_S_MAX)
-    finally:
-        if free:
-            lock.release()
-    if not free:
+def holder_of(lock: threading.RLock) -> Callable[[], bool]:
+    """Says whether the lock is the calling thread's already, as where a signal's handler has interrupted who took it.
+    The event loop then waits for the lock, and so whoever waits for the event loop waits forever."""
+    return lock._is_owned  # pyright: ignore  as `threading.Condition` asks it
+
+
+def check_held(is_held: Callable[[], bool]) -> None:
+    """Raises `RuntimeError` where it is."""
+    if is_held():
         raise RuntimeError(INTERRUPTED)
