@@ -71,8 +71,8 @@ def log_level(
         elif as_json:
             where = {"broker": each.broker, "replica": each.number, "address": each.address}
             write_line(orjson.dumps({**where, **said}).decode())
-    if not as_json:
-        _show([(each, said) for each, said in found if not isinstance(said, str)])
+    if not as_json and (shows := [(each, said) for each, said in found if not isinstance(said, str)]):
+        _show(shows)
     if any(isinstance(said, str) for _, said in found):
         raise typer.Exit(1)
 

@@ -290,7 +290,7 @@ def load(
 
 def _read_file(file: Path) -> Layer:
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))  # some editors begin a file so
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"can't read the settings in {file}: {error}") from None
     except tomllib.TOMLDecodeError as error:

@@ -190,6 +190,13 @@ def test_an_unknown_setting_is_named_before_anything_starts(run: Run, tmp_path: 
     assert not (tmp_path / "data").exists()
 
 
+def test_a_file_of_settings_may_begin_as_some_editors_have_it(run: Run, tmp_path: Path) -> None:
+    """Its first line was no valid TOML, and showed nothing wrong."""
+    file = tmp_path / "lakemq.toml"
+    file.write_text(f"[storage]\ndata_dir = '{tmp_path / 'data'}'\n", encoding="utf-8-sig")
+    assert f"there is no log in {tmp_path / 'data'}" in run("--config", str(file), "log", "verify").stderr
+
+
 def test_options_override_the_file(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "lakemq.toml"
     file.write_text("[storage]\nflush = 'sync'\n")
