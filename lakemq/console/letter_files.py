@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lakemq.console.shown import moment
+from lakemq.console.spreadsheet import as_text
 
 FORMS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl"}
 """By the end of a file's name, its type."""
@@ -16,8 +17,6 @@ COLUMNS = (
     *("message_id", "queue_offset", "state", "failed_ms", "deliveries", "failure_class", "failure_text", "topic"),
     *("tag", "keys", "more_keys", "born_time_ms", "origin_message_id"),
 )
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-"""What begins so a spreadsheet would run."""
 
 
 class LetterFile:
@@ -49,7 +48,7 @@ def _cell(name: str, value: Any) -> str:
     if name.endswith("_ms"):
         return moment(value)
     text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return f"'{text}" if text.startswith(_FORMULAS) else text
+    return as_text(text)
 
 
 def _csv(rows: Iterable[Iterable[str]]) -> bytes:

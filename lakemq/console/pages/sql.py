@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from lakemq.client.sql_request import TIMEOUT_MS, TRUNCATED
 from lakemq.client.transport import Answer
+from lakemq.console.spreadsheet import without_formulas
 from lakemq.console.sql_examples import EXAMPLES
 from lakemq.console.sql_result import CELL_CHARACTERS_MAX, Result, result_of
 from lakemq.console.visit import Visit
@@ -160,7 +161,8 @@ async def download(visit: Visit) -> Response:
     cut = "-cut" if answer.headers.get(TRUNCATED) == "true" else ""
     name = f"lakemq-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}{cut}.{form}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(answer.body, media_type=FILES[form], headers=headers)
+    body = await asyncio.to_thread(without_formulas, answer.body) if form == "csv" else answer.body
+    return Response(body, media_type=FILES[form], headers=headers)
 
 
 ROUTES = (("GET", "/sql", show), ("POST", "/sql", run), ("POST", "/sql/file", download))

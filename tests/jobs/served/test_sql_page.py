@@ -112,6 +112,10 @@ def test_rows_are_shown_as_text_and_kept_as_files(visitor: Visitor, scene: Scene
     csv = visitor.post("/sql/file", "/sql", statement=COUNTS, format="csv")
     assert csv.text == "topic,messages\r\norders,10\r\n"
     assert re.fullmatch(r'attachment; filename="lakemq-\d{8}-\d{6}\.csv"', csv.headers["content-disposition"])
+    formula = "SELECT '=1+1' AS a, -count(*) AS n, null AS c FROM messages"
+    risky = visitor.post("/sql/file", "/sql", statement=formula, format="csv")
+    assert risky.text == "a,n,c\r\n'=1+1,-10,\r\n"
+    assert scene.ask(formula, "olga", format="csv").text == "a,n,c\r\n=1+1,-10,\r\n"
     parquet = visitor.post("/sql/file", "/sql", statement=COUNTS, format="parquet")
     assert pq.read_table(io.BytesIO(parquet.content)).num_rows == 1
     assert visitor.post("/sql/file", "/sql", statement=COUNTS, format="exe").status_code == 400
