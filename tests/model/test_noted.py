@@ -12,27 +12,65 @@ from lakemq.web.failures import Failures
 
 
 def test_alike_ones_are_said_together() -> None:
-    sieve = Sieve(each_s=60)
+    sieve = Sieve[str](each_s=60)
     assert sieve.note("a", 0) == Noted(1, 0)
     assert [sieve.note("a", 1 + number) for number in range(9)] == [None] * 9
     assert sieve.note("b", 5) == Noted(1, 0)
     assert sieve.note("a", 60) == Noted(10, 0)
 
 
+def test_what_was_counted_is_said_after_its_interval_though_nothing_else_comes() -> None:
+    sieve = Sieve[str](each_s=60)
+    assert [sieve.note("a", number / 100, "a", f"a{number}") for number in range(300)] == [Noted(1, 0), *[None] * 299]
+    assert sieve.note("b", 1, "b", "b0") == Noted(1, 0)
+    assert sieve.due(59) == []
+    assert sieve.due(61) == [("a299", Noted(299, 0))]
+    assert sieve.note("a", 62, "a", "more") is None, "there is one of its kind in an interval"
+    assert sieve.due(120) == []
+    assert sieve.due(120, ends=True) == [("more", Noted(1, 0))]
+    assert sieve.due(1_000, ends=True) == []
+    assert sieve.note("a", 1_001, "a", "new") == Noted(1, 0)
+
+
+def test_what_was_missed_is_said_with_the_last_of_it() -> None:
+    sieve = Sieve[str](burst=3, per_s=1)
+    for number in range(7):
+        sieve.note(number, 0.0, number, f"{number}")
+    assert sieve.due(0.5) == [], "there is no room yet"
+    assert sieve.due(2.0) == [("6", Noted(1, 3))]
+    assert sieve.due(20.0) == []
+    sieve.give_back(Noted(2, 1))
+    assert sieve.due(30.0) == [], "nothing is known of them"
+    sieve.give_back(Noted(1, 0), "x")
+    assert sieve.due(40.0) == [("x", Noted(1, 3))]
+
+
+def test_what_is_counted_is_said_as_there_is_room() -> None:
+    sieve = Sieve[int](burst=5, per_s=1)
+    for number in [*range(5), *range(5)]:
+        sieve.note(number, 0.0, number, number)
+    said = [sieve.due(now_s) for now_s in (63.0, 63.0, 64.0)]
+    assert [[what for what, _ in each] for each in said] == [[0, 1, 2, 3, 4], [], []]
+    sieve = Sieve[int](each_s=3, burst=5, per_s=1)
+    for number in [*range(5), *range(5)]:
+        sieve.note(number, 0.0, number, number)
+    assert [[what for what, _ in sieve.due(now_s)] for now_s in (3.0, 3.0, 5.0)] == [[0, 1, 2], [], [3, 4]]
+
+
 def test_a_flood_of_different_ones_is_counted() -> None:
-    sieve = Sieve(burst=3, per_s=1)
+    sieve = Sieve[str](burst=3, per_s=1)
     assert [sieve.note(number, 0.0) is not None for number in range(5)] == [True] * 3 + [False] * 2
     assert sieve.note("later", 10.0) == Noted(1, 2)
 
 
 def test_a_clock_that_goes_back_holds_nothing_up() -> None:
-    sieve = Sieve(each_s=60)
+    sieve = Sieve[str](each_s=60)
     assert sieve.note("a", 1_000) == Noted(1, 0)
     assert sieve.note("a", 10) == Noted(1, 0)
 
 
 def test_what_could_not_be_written_is_said_later() -> None:
-    sieve = Sieve()
+    sieve = Sieve[str]()
     noted = sieve.note("a", 0)
     assert noted is not None
     sieve.give_back(noted)
@@ -41,12 +79,13 @@ def test_what_could_not_be_written_is_said_later() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 30)), max_size=200))
 def test_none_is_passed_over_in_silence(refusals: list[tuple[int, int]]) -> None:
-    sieve = Sieve(each_s=20, keys_max=2, burst=3, per_s=0.5)
+    sieve = Sieve[int](each_s=20, keys_max=2, burst=3, per_s=0.5)
     now, said = 0, 0
     for kind, seconds in refusals:
         now += seconds
-        noted = sieve.note(kind, now, who=kind)
+        noted = sieve.note(kind, now, who=kind, what=kind)
         said += 0 if noted is None else noted.times + noted.missed
+        said += sum(each.times + each.missed for _, each in sieve.due(now)) if seconds % 3 == 0 else 0
     assert said <= len(refusals)
     # Later each kind comes once more, and by then all that came before has been said.
     for number, kind in enumerate([*range(6), *range(6)]):
@@ -71,7 +110,7 @@ def test_a_clock_that_goes_back_makes_nobody_wait() -> None:
 
 
 def test_one_alone_does_not_take_the_room_of_others() -> None:
-    sieve = Sieve()
+    sieve = Sieve[str]()
     written = [sieve.note(("mallory", number), number / 1_000, "mallory") for number in range(1_000)]
     written += [sieve.note(("alice", 1), 1.0, "alice")]
     assert written[-1] is not None

@@ -3,7 +3,7 @@
 What changes something is written down before it is done: in the log the record stands before what was changed, so a
 change that survives has its record, and what can't be written down isn't done. Refusals are sieved (`noted.py`). They
 hold nobody up, nor do logins: those that find no room, or come before there is the topic, are counted, and said with a
-later refusal's record.
+later refusal's record, or with one of its own when none comes.
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ class Entry(NamedTuple):
 class _Told:
     """Is told what became of a record."""
 
-    def __init__(self, audit: Audit, noted: Noted) -> None:
-        self._audit, self._noted = audit, noted
+    def __init__(self, audit: Audit, noted: Noted, refusal: Entry | None) -> None:
+        self._audit, self._noted, self._refusal = audit, noted, refusal
 
     def done(self) -> bool:
         return False
 
     def set_result(self, result: Stored, /) -> None:
-        self._audit.written(None, self._noted)
+        self._audit.written(None, self._noted, self._refusal)
 
     def set_exception(self, exception: Exception, /) -> None:
-        self._audit.written(exception, self._noted)
+        self._audit.written(exception, self._noted, self._refusal)
 
 
 class Audit:
@@ -89,13 +89,14 @@ class Audit:
         """What was urgent, and is to be written when that can be."""
         self._ensure_topic = ensure_topic
         self._clock = clock
-        self._sieve = Sieve()
+        self._sieve = Sieve[Entry]()
         self._logins: OrderedDict[tuple[str, str | None], float] = OrderedDict()
         self._queue: Queue | None = None
         self._writing = 0
 
     async def begin(self) -> None:
-        """Have the topic, and write what is owed, if that can be."""
+        """Have the topic, and write what is owed and what was only counted, if that can be. To be called now and
+        then."""
         try:
             queue = await self._ready()
         except LakemqError as error:
@@ -105,6 +106,16 @@ class Audit:
             return
         for _ in range(len(self.owed)):
             self._append_urgent(queue, self.owed.popleft())
+        self._write_counted()
+
+    def end(self) -> None:
+        """Write what was only counted, before the log is closed."""
+        if self._queue is not None and self._log.refusal() is None:
+            self._write_counted(ends=True)
+
+    def _write_counted(self, *, ends: bool = False) -> None:
+        for entry, noted in self._sieve.due(self._now_s(), ends=ends):
+            self._write(REFUSED, entry, noted)
 
     async def _ready(self) -> Queue:
         if self._queue is None:
@@ -150,10 +161,13 @@ class Audit:
 
     def refused(self, entry: Entry) -> None:
         """Somebody may not. Of those that nobody knows, all from one address, or network of IPv6, are alike."""
+        if not self._writes:
+            return
         network = network_of(entry.source)
         kind = (entry.user, network, entry.what[:TEXT_CHARACTERS_MAX] if entry.user else "")
         who = (entry.user, None if entry.user else network)
-        if (noted := self._sieve.note(kind, self._now_s(), who)) is not None:
+        entry = _cut(entry)  # it may be kept for a while
+        if (noted := self._sieve.note(kind, self._now_s(), who, entry)) is not None:
             self._write(REFUSED, entry, noted)
 
     def missed(self, count: int) -> None:
@@ -173,30 +187,36 @@ class Audit:
         self._write(LOGIN, entry, Noted(1, 0))
         return ceil((now_s + LOGIN_S) * 1000)
 
-    def written(self, error: Exception | None, noted: Noted) -> None:
-        """What became of a record."""
+    def written(self, error: Exception | None, noted: Noted, refusal: Entry | None) -> None:
+        """What became of a record; `refusal`: what it said, unless it was of a login."""
         self._writing -= 1
         if error is not None:
-            self._sieve.give_back(noted)
+            self._sieve.give_back(noted, refusal)
             logger.warning("could not write a record of the audit: %s", error)
 
     def _write(self, tag: str, entry: Entry, noted: Noted) -> None:
+        refusal = entry if tag == REFUSED else None
         if self._queue is None or self._writing >= WRITING_MAX:
-            self._sieve.give_back(noted)
+            self._sieve.give_back(noted, refusal)
             return
         self._writing += 1
-        self._log.submit(_append(self._queue, tag, entry, noted), _Told(self, noted))
+        self._log.submit(_append(self._queue, tag, entry, noted), _Told(self, noted, refusal))
 
     def _now_s(self) -> float:
         return self._clock.now_ms() / 1000
 
 
+def _cut(entry: Entry) -> Entry:
+    return entry._replace(what=entry.what[:TEXT_CHARACTERS_MAX], why=entry.why[:TEXT_CHARACTERS_MAX])
+
+
 def _append(queue: Queue, tag: str, entry: Entry, noted: Noted) -> RowsAppend:
+    entry = _cut(entry)
     content = {
         "user": entry.user,
         "source": entry.source,
-        "what": entry.what[:TEXT_CHARACTERS_MAX],
-        "why": entry.why[:TEXT_CHARACTERS_MAX],
+        "what": entry.what,
+        "why": entry.why,
         "times": noted.times,
         "missed": noted.missed,
         **({"request_id": entry.request_id} if entry.request_id else {}),

@@ -137,6 +137,11 @@ class Replication:
         self._log.confirmed.refuse(NotConfirmed("the gateway stops; it is written, and may be confirmed later"))
 
     @property
+    def is_alone(self) -> bool:
+        """Whether it leads, and nobody else counts: what is written here needs nobody to confirm it."""
+        return self._task is not None and self._in_sync.is_alone
+
+    @property
     def epoch(self) -> int:
         """In which it leads; 0 where the settings say that it does, for good."""
         return 0 if self._elected is None else self._in_sync.record.epoch

@@ -259,6 +259,8 @@ class Broker:
         await self.router.close()
         self.cold.close()
         self.work.close()
+        if self.audit is not None and self.replication is not None and self.replication.is_alone:
+            self.audit.end()
         await self.log.close()
         if self.follower is not None:
             self.follower.end()

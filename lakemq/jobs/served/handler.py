@@ -75,7 +75,7 @@ class SqlHandler:
         self._limits = limits
         self._who = Who(addresses)
         self._brokers = Brokers()
-        self._sieve = Sieve()
+        self._sieve = Sieve[str]()
         self._usage, self._refusals = Usage(self._brokers), Refusals(self._brokers, addresses)
         self._places, self._connections = Places(limits), UserConnections()
         # Py4J keeps a connection, and Java a thread, for each thread that ever asked: so they are few, and stay.

@@ -89,6 +89,16 @@ def test_it_is_read_by_administrators_and_written_by_nobody(audited: tuple[Gatew
         assert is_problem(admin.delete(path), 403, "read_only_topic")
 
 
+def test_what_was_only_counted_is_written_as_the_broker_stops(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with start_gateway(data, auth__required="true") as gateway, ask_as(gateway) as nobody:
+        for _ in range(5):
+            assert is_problem(nobody.get("/v1/topics"), 401, "unauthenticated")
+        assert gateway.stop() == 0
+    with start_gateway(data, auth__required="true") as gateway, ask_as(gateway, token_of(data)) as admin:
+        assert [each["times"] for tag, each in records(admin) if tag == "refused"] == [1, 4]
+
+
 def test_who_needs_no_token_is_not_written_down(tmp_path: Path) -> None:
     with start_gateway(tmp_path / "data") as gateway, ask_as(gateway) as nobody:
         assert nobody.put("/v1/topics/orders").status_code == 201

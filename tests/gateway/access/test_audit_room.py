@@ -45,6 +45,13 @@ def written(harness: RoutingHarness) -> list[tuple[str, str, int]]:
     return [(row.get("tag"), body["what"], body["missed"]) for row, body in zip(rows, bodies, strict=True)]
 
 
+def counts(harness: RoutingHarness) -> list[tuple[str, int, int]]:
+    """Of all records the request's id, how many it stands for, and how many before were missed."""
+    harness.run(harness.broker.log.settled())
+    bodies = [orjson.loads(each.get("body")) for each in harness.messages() if each.topic == AUDIT_TOPIC]
+    return [(body["request_id"], body["times"], body["missed"]) for body in bodies]
+
+
 def give_room(harness: RoutingHarness) -> None:
     harness.files.room_bytes = None
     harness.broker.log.retain()
@@ -115,6 +122,42 @@ def test_one_users_changes_are_so_many_a_second_and_an_administrators_are_not_co
     harness.run(change(int(audits.CHANGES_PER_S), CHANGE))
     with pytest.raises(FlowControl):
         harness.run(audit.changes(CHANGE))
+
+
+def test_alike_refusals_that_stop_are_written_with_their_number_later(harness: RoutingHarness) -> None:
+    audit = audit_of(harness)
+    harness.run(audit.begin())
+    for number in range(300):
+        audit.refused(REFUSAL._replace(request_id=f"r{number}", why="x" * 10_000))
+    harness.run(audit.begin())
+    assert counts(harness) == [("r0", 1, 0)]
+    harness.clock.time_ms += 60_000
+    for _ in range(3):
+        harness.run(audit.begin())
+    assert counts(harness) == [("r0", 1, 0), ("r299", 299, 0)]
+    audit.refused(REFUSAL._replace(request_id="last"))
+    audit.end()
+    assert counts(harness)[2:] == [("last", 1, 0)]
+
+
+def test_what_could_not_be_written_is_written_when_it_can_be_and_a_login_is_no_refusal(harness: RoutingHarness) -> None:
+    audit, files = audit_of(harness), harness.files
+    harness.run(audit.begin())
+    audit.refused(REFUSAL._replace(request_id="before"))
+    assert counts(harness) == [("before", 1, 0)]
+    files.room_bytes = 0
+    audit.logged_in(LOGIN)
+    harness.run(harness.broker.log.settled())
+    give_room(harness)
+    harness.run(audit.begin())
+    assert counts(harness) == [("before", 1, 0)]
+    files.room_bytes = 0
+    audit.refused(REFUSAL._replace(source="127.0.0.2", request_id="lost"))
+    harness.run(harness.broker.log.settled())
+    harness.run(audit.begin())
+    give_room(harness)
+    harness.run(audit.begin())
+    assert counts(harness)[1:] == [("lost", 1, 1)]
 
 
 def test_a_follower_writes_nothing_and_refuses_by_itself(harness: RoutingHarness) -> None:
