@@ -6,7 +6,7 @@ import re
 
 from pyspark.sql import SparkSession
 
-from lakemq.jobs.sql.catalog import find_table
+from lakemq.jobs.sql.catalog import find_table, place_of
 from lakemq.jobs.tables.table_log import TableLog
 from lakemq.jobs.tables.topic_table import TOPIC
 from lakemq.model.topic_table import PREFIX
@@ -33,7 +33,5 @@ def topic_of_own(session: SparkSession, name: str) -> str | None:
     table = find_table(session, name)
     if table is None or table.tableType().name() == "VIEW":
         return None
-    location = table.location()
-    place = location.toString() if location.getScheme() not in (None, "file") else location.getPath()
-    found = TableLog(session, place).look().metadata().configuration().get(TOPIC)
+    found = TableLog(session, place_of(session, table)).look().metadata().configuration().get(TOPIC)
     return str(found.get()) if found.isDefined() else None

@@ -19,13 +19,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from lakemq.jobs.session.connect import LIVE
 from lakemq.jobs.tables.schemas import SCHEMAS
+from lakemq.jobs.tables.table_log import java_class
 from lakemq.jobs.tables.tables import MESSAGES, TABLES
 from lakemq.model.dead_letter import Fact, state_in_sql
 from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.model.ids import MESSAGE_ID_PATTERN, NONCE_PATTERN
 from lakemq.model.names import AUDIT_TOPIC, DEAD_LETTER_PREFIX, DISCARD_TOPIC, GROUP_TOPIC, RETRY_PREFIX
-from lakemq.model.spark_sql import literal
-from lakemq.objects.path import is_object
+from lakemq.model.spark_sql import literal, quoted
 from lakemq.storage.lake.delta_log import tables_of
 
 TOPICS_TOPIC = "RMQ_SYS_TOPICS"
@@ -237,12 +237,12 @@ def _register_table(session: SparkSession, name: str, path: Path) -> None:
     found = find_table(session, name)
     if found is not None:
         if found.tableType().name() == "VIEW":
-            session.sql(f"DROP VIEW `{name}`")
-        elif _is_at(found.location(), path):
+            session.sql(f"DROP VIEW {quoted(name)}")
+        elif place_of(session, found) == str(path):
             return
         else:
-            session.sql(f"DROP TABLE `{name}`")
-    session.sql(f"CREATE TABLE `{name}` USING delta LOCATION {literal(str(path))}")
+            session.sql(f"DROP TABLE {quoted(name)}")
+    session.sql(f"CREATE TABLE {quoted(name)} USING delta LOCATION {literal(str(path))}")
 
 
 def _register_empty(session: SparkSession, name: str) -> None:
@@ -253,5 +253,9 @@ def _register_empty(session: SparkSession, name: str) -> None:
     session.sql(f"CREATE OR REPLACE VIEW `{name}` AS SELECT {nulls} WHERE false")
 
 
-def _is_at(location: Any, path: Path) -> bool:
-    return str(location.toString()) == str(path) if is_object(path) else Path(location.getPath()) == path
+def place_of(session: SparkSession, table: Any) -> str:
+    """Where a table that the catalog has is: its folder, or its URL, with nothing quoted."""
+    jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
+    place = java_class(jvm, "org.apache.hadoop.fs.Path")(table.location())
+    uri = place.toUri()
+    return str(uri.getPath() if uri.getScheme() in {None, "file"} else place.toString())

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.maintenance.erased_files import remove_files
@@ -15,7 +16,8 @@ from lakemq.jobs.maintenance.runs import Run, append_run, forget_runs, read_runs
 from lakemq.jobs.maintenance.stats import stats
 from lakemq.jobs.maintenance.work import Work
 from lakemq.jobs.replay.plan import ReplayRequest, make_plan, rows_of
-from lakemq.jobs.sql.catalog import register_catalog
+from lakemq.jobs.served.own_table import topic_of_own
+from lakemq.jobs.sql.catalog import find_table, place_of, register_catalog
 from lakemq.jobs.tables.delta_writer import DeltaWriter
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.holes import ERASED, Hole, append_holes, read_holes
@@ -25,6 +27,8 @@ from lakemq.jobs.tables.topic_table import find_topic_table, make_topic_table
 from lakemq.model.column_type import STRING, ColumnField, ColumnType, struct_of
 from lakemq.settings import Lake, Maintenance, Settings
 from lakemq.storage.lake.delta_files import DeltaFiles
+from lakemq.testing.object_store import ObjectStore
+from tests.objects.stores import path_in
 from tests.objects.test_table_place import FIT
 
 RUN = Run("id", "stats", "command", 1, 2, 1, "done", None, 0, 0, 0, 0, {})
@@ -93,3 +97,16 @@ def test_all_that_is_done_with_a_lake_is_done_in_a_folder_of_any_name(spark: Spa
 
 def columns_of(*names: str) -> ColumnType:
     return struct_of(*(ColumnField(name, ColumnType(STRING)) for name in names))
+
+
+@pytest.mark.usefixtures("s3a")
+def test_a_bucket_has_names_of_any_kind_too(spark: SparkSession, object_store: ObjectStore, tmp_path: Path) -> None:
+    lake = path_in(object_store, "s3://odd/a lake/{x,y} 100% ä", tmp_path)
+    made, _ = make_topic_table(spark, lake, "odd-topic", columns_of("a"))
+    assert find_topic_table(lake, "odd-topic") == made
+    for _ in range(2):  # the second finds what the first has made
+        register_catalog(spark, lake)
+        found = find_table(spark, made.path.name)
+        assert place_of(spark, found) == str(made.path)
+        assert spark.table(made.path.name).count() == 0
+        assert topic_of_own(spark, made.path.name) == "odd-topic"
