@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 
 from lakemq.client import aio
 from lakemq.client.aio import pull_consumer
+from lakemq.client.consume import membership
 from lakemq.client.consume.group_api import GroupApi
 from lakemq.client.consume.locks import Locks
+from lakemq.client.consume.membership import Membership
 from lakemq.client.http import HttpClient
 from lakemq.client.routes import Cluster
 from lakemq.model.message_queue import MessageQueue
@@ -149,5 +152,43 @@ def test_a_consumer_is_closed_soon_and_has_left_the_others_while_a_broker_hangs(
         assert await asyncio.to_thread(offsets, well, group, topic) == {0: 1}
         with HttpClient(well) as http:
             assert http.group(group)["members"] == []
+
+    asyncio.run(run())
+
+
+def test_a_member_joins_and_its_heartbeats_go_on_at_the_others_while_a_broker_hangs(
+    brokers: tuple[str, str], group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All waited for its answer, and the member expired where that takes less."""
+    monkeypatch.setattr(membership, "HEARTBEAT_S", 0.1)
+    monkeypatch.setattr(membership, "LATE_S", 0.1)
+    well, hung = brokers
+    joined, changed = dict[str, int](), asyncio.Event()
+
+    def describe(broker: str) -> Mapping[str, Any]:
+        joined[broker] = joined.get(broker, 0) + 1
+        changed.set()
+        return {}
+
+    async def until(done: Callable[[], bool]) -> None:
+        while not done():
+            changed.clear()
+            await changed.wait()
+
+    async def run() -> None:
+        async with between(hung) as proxy:
+            cluster = Cluster([well, proxy.url])
+            await cluster.brokers()
+            member = Membership(GroupApi(cluster, group, "c"), describe, lambda: None)
+            proxy.hold(lambda asked: True)
+            async with asyncio.timeout(SOON_S):
+                await member.start()
+                assert not member.is_sure("b")
+                await until(lambda: joined["a"] >= 5)
+            assert joined["b"] == 1, "one heartbeat after the other"
+            proxy.release()
+            await until(lambda: member.is_sure("b"))
+            await member.close()
+            await cluster.close()
 
     asyncio.run(run())

@@ -151,8 +151,7 @@ class Member:
         self.started = True
         try:
             await self.membership.start()
-            for topic in list(self.subscriptions):
-                await self.settle(topic)
+            await asyncio.gather(*map(self.settle, list(self.subscriptions)))
             await self.rebalancer.start()
         except BaseException:
             self.started = False

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from lakemq.client.consume.group_api import EXPIRY_S, GroupApi, View
-from lakemq.client.errors import Unreachable
+from lakemq.client.errors import Closed, Unreachable
 from lakemq.client.failures import say_failed, wait_of
 from lakemq.model.errors import GroupNotFound, LakemqError
 
@@ -26,6 +26,8 @@ REFUSED_S = 10.0
 TELL_S = 0.2
 """How long is waited for more that has changed."""
 LEAVE_S = 5.0
+LATE_S = 3.0
+"""A broker that hasn't answered for so long isn't waited for once another has: it goes on by itself."""
 DIFFERENT_S = 3.0
 
 Last = Callable[[str], Awaitable[None]]
@@ -50,6 +52,12 @@ class Membership:
         self._beats: asyncio.Task[None] | None = None
         self._meeting: asyncio.Task[None] | None = None
         self._telling: asyncio.Task[None] | None = None
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._waiting: dict[str, asyncio.Task[None]] = {}
+        """Heartbeats that haven't begun, one a broker."""
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._left: set[asyncio.Task[None]] = set()
+        """Those that nobody waits for any more."""
         self._differ_since_s: float | None = None
         self._warned = False
         self.on_enabled: Callable[[str, bool], None] = lambda broker, enabled: None
@@ -91,14 +99,44 @@ class Membership:
         self._beats = asyncio.create_task(self._beat_on())
 
     async def beat(self) -> None:
-        """Send a heartbeat to all brokers now; raises as `start`."""
+        """Send a heartbeat to all brokers now; raises as `start`. One that hangs isn't waited for once another has
+        answered."""
         names = [broker.name for broker in await self._api.cluster.brokers()]
         self._part(set(self._watches) - set(names))
-        results = await asyncio.gather(*map(self._beat_one, names), return_exceptions=True)
-        errors = [result for result in results if isinstance(result, BaseException)]
+        beats = [self._beat_soon(name) for name in names]
+        await asyncio.wait(beats, timeout=LATE_S)
+        while (late := [beat for beat in beats if not beat.done()]) and not any(map(_has_answer, beats)):
+            await asyncio.wait(late, return_when=asyncio.FIRST_COMPLETED)
+        self._left.update(late)
+        ended = [beat for beat in beats if beat.done()]
+        if any(beat.cancelled() for beat in ended):
+            raise Closed(f"the consumer {self._api.client_id} is closed")
+        errors = [error for beat in ended if (error := beat.exception()) is not None]
         refused = [error for error in errors if not isinstance(error, Unreachable)]
         if refused or len(errors) == len(names):
             raise (refused or errors)[0]
+
+    def _beat_soon(self, broker: str) -> asyncio.Task[None]:
+        """A heartbeat that says what is so by now. Each broker gets one after the other, so that no older one comes
+        last; all who want one meanwhile share the next."""
+        beat = self._waiting.get(broker)
+        if beat is None:
+            beat = self._waiting[broker] = asyncio.create_task(self._beat_in_turn(broker))
+            self._under_way.add(beat)
+            beat.add_done_callback(self._end_beat)
+        return beat
+
+    async def _beat_in_turn(self, broker: str) -> None:
+        async with self._turns.setdefault(broker, asyncio.Lock()):
+            self._waiting.pop(broker, None)
+            await self._beat_one(broker)
+
+    def _end_beat(self, beat: asyncio.Task[None]) -> None:
+        self._under_way.discard(beat)
+        left, error = beat in self._left, None if beat.cancelled() else beat.exception()
+        self._left.discard(beat)
+        if left and isinstance(error, Exception):
+            self._beat_failed(error)
 
     def tell(self) -> None:
         """The state of this client has changed: tell the brokers without waiting for the next heartbeat."""
@@ -120,7 +158,7 @@ class Membership:
     async def _meet(self) -> None:
         try:
             unmet = [each.name for each in await self._api.cluster.brokers() if each.name not in self._watches]
-            await asyncio.gather(*map(self._beat_one, unmet))
+            await asyncio.gather(*map(self._beat_soon, unmet))
         except Exception as error:  # noqa: BLE001  it is logged
             self._beat_failed(error)
 
@@ -136,12 +174,15 @@ class Membership:
     async def stop(self) -> None:
         """Stop sending heartbeats: the membership expires."""
         tasks = [
-            task for task in (self._beats, self._meeting, self._telling, *self._watches.values()) if task is not None
+            task
+            for task in (self._beats, self._meeting, self._telling, *self._watches.values(), *self._under_way)
+            if task is not None
         ]
         for task in tasks:
             task.cancel()
         self._beats, self._meeting, self._telling = None, None, None
         self._watches.clear()
+        self._waiting.clear()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def close(self, brokers: Iterable[str] = (), last: Last | None = None, leaves: bool = True) -> None:
@@ -258,6 +299,11 @@ class Membership:
                 self._api.group,
                 self._api.group,
             )
+
+
+def _has_answer(beat: asyncio.Task[None]) -> bool:
+    """Whether the broker has said something, be it that it refuses."""
+    return beat.done() and (beat.cancelled() or not isinstance(beat.exception(), Unreachable))
 
 
 def _now_s() -> float:
