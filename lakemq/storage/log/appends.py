@@ -16,11 +16,12 @@ from lakemq.storage.state.topics import Queue
 
 class Key(NamedTuple):
     """A request's idempotency key and the digest of its payload. `former`: what the key was called while it was the
-    topic's, whoever sent it. Nothing is stored by that name any more, but an older version may have."""
+    topic's, whoever sent it (empty: it had no such name). Nothing is stored by that name any more, but an older version
+    may have."""
 
     key: str
     payload: str
-    former: str
+    former: str = ""
 
 
 class Spread(NamedTuple):
