@@ -107,6 +107,19 @@ class MemoryFiles(Files):
         """Nobody else has these files."""
         return True
 
+    def lock_folder(self, path: Path) -> int | None:
+        """As `lock`."""
+        with self._turn:
+            if path not in self._folders:
+                raise _error(errno.ENOTDIR if path in self._files else errno.ENOENT, path)
+            self._next += 1
+            self._open[self._next] = bytearray()
+            return self._next
+
+    def still_has(self, descriptor: int, path: Path) -> bool:
+        with self._turn:
+            return self._files.get(path) is self._content(descriptor)
+
     def forget_cached(self, descriptor: int) -> None:
         """What is in memory is all there is."""
 

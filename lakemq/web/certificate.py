@@ -31,11 +31,15 @@ def text_of(cert_file: str) -> str:
 
 
 def validity_of(server: ssl.SSLContext, text: str) -> Validity:
-    """Of the certificate that the server speaks by, which is in that text. Raises `OSError` where none is."""
+    """Of the certificate that the server speaks by, which is in that text. Nothing is known of it where the text can't
+    be read: the file is being written again, or has a form that only a server's own may have."""
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.check_hostname = False
     trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    trusting.load_verify_locations(cadata=text)
+    try:
+        trusting.load_verify_locations(cadata=text)
+    except (ssl.SSLError, ValueError):
+        return Validity("", None)
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     asks, answers = trusting.wrap_bio(to_client, to_server), server.wrap_bio(to_server, to_client, server_side=True)
     for _ in range(_FLIGHTS_MAX):

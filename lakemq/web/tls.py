@@ -85,7 +85,7 @@ class Tls:
             await asyncio.sleep(pause_s)
             try:
                 await asyncio.to_thread(self.look)
-            except (RuntimeError, MemoryError):  # there is no thread for it, now
+            except (RuntimeError, MemoryError, OSError):  # no thread for it now, or no descriptor
                 logger.exception("can't check whether the certificate has changed")
 
     def _look(self) -> Facts:

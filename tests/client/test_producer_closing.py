@@ -71,7 +71,7 @@ def test_nobody_looks_for_a_broker_once_the_producer_is_closed() -> None:
 @pytest.mark.parametrize("call", [Producer.close, Producer.flush])
 def test_a_handler_that_interrupts_a_send_is_told_so_and_does_not_hang(call: Callable[[Producer], None]) -> None:
     """What it waits for needs a lock that the interrupted code beneath it has."""
-    producer = Producer(DEAD, timeout_s=2, attempt_timeout_s=1)
+    producer = Producer(DEAD, timeout_s=WAIT_S, attempt_timeout_s=1)
     sent, raised = producer.send_async("t", b"accepted"), list[str]()
 
     def interrupted() -> None:

@@ -136,3 +136,20 @@ def test_nobody_reads_by_a_descriptor_that_is_closed(tmp_path: Path) -> None:
     for step in (lambda: files.read(descriptor, 1, 0), lambda: files.size(descriptor), lambda: files.close(descriptor)):
         with pytest.raises(OSError, match="Bad file descriptor"):
             step()
+
+
+def test_a_folder_is_held_and_a_file_that_was_removed_or_replaced_is_gone() -> None:
+    files = MemoryFiles()
+    files.make_dirs(Path("/a"))
+    held = files.lock_folder(Path("/a"))
+    assert held is not None
+    files.close(held)
+    opened = files.open_append(Path("/a/log"))
+    assert files.still_has(opened, Path("/a/log"))
+    files.remove(Path("/a/log"))
+    assert not files.still_has(opened, Path("/a/log"))
+    files.open_append(Path("/a/log"))
+    assert not files.still_has(opened, Path("/a/log"))
+    for path in (Path("/a/log"), Path("/nowhere")):
+        with pytest.raises(OSError, match=str(path)):
+            files.lock_folder(path)

@@ -25,7 +25,8 @@ REFUSED_S = 10.0
 """How long to wait where a token is refused: somebody has to change something. Heartbeats say it meanwhile."""
 TELL_S = 0.2
 """How long is waited for more that has changed."""
-LEAVE_S = 5.0
+LEAVE_S, LEFT_S = 5.0, 2.0
+"""How long a broker may take for what is done there at last, and then for leaving."""
 LATE_S = 3.0
 """A broker that hasn't answered for so long isn't waited for once another has: it goes on by itself."""
 DIFFERENT_S = 3.0
@@ -187,14 +188,15 @@ class Membership:
 
     async def close(self, brokers: Iterable[str] = (), last: Last | None = None, leaves: bool = True) -> None:
         """Leave: the others share out this member's queues at once. At each broker `last` is done first, also at these
-        others: one that hangs keeps nothing from the others, and nobody waiting for longer than 5 s."""
+        others: one that hangs keeps nothing from the others, and nobody waiting for longer than 5 s for that and 2 s
+        for leaving."""
         await self.stop()
         parts = {
             asyncio.create_task(self._part_from(broker, last, leaves)): broker for broker in {*self._views, *brokers}
         }
         if not parts:
             return
-        _, late = await asyncio.wait(parts, timeout=LEAVE_S)
+        _, late = await asyncio.wait(parts, timeout=LEAVE_S + LEFT_S)
         for part in late:
             part.cancel()
         if late:
@@ -205,7 +207,8 @@ class Membership:
     async def _part_from(self, broker: str, last: Last | None, leaves: bool) -> None:
         try:
             if last is not None:
-                await last(broker)
+                async with asyncio.timeout(LEAVE_S):
+                    await last(broker)
         except Exception:  # it has to leave all the same
             logger.exception("%s could not end its work at %s", self._api.client_id, broker)
         try:

@@ -29,7 +29,7 @@ _forks = 0
 class Batch:
     """Messages of one topic, filled by any thread under its producer's lock, sent by the event loop.
 
-    Its end needs no lock, so a signal handler may wait for it whatever it has interrupted.
+    Its end needs no lock of its own, so what a signal handler has interrupted of a batch doesn't keep it from ending.
 
     `columns`: each field that a message of it has, with its values by the message's number.
     """

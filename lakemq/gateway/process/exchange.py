@@ -183,10 +183,13 @@ class Exchange:
         """Have that member, which is in sync, lead in this one's place: nothing is written any more, it gets all that
         is, and leads by the record. New requests wait. Raises `NotInSync`, `StoreUnwritable`, and then this one leads
         on."""
-        if self._resigning is not None and self._resigning.is_due:
+        is_resigning = self._resigning is not None and self._resigning.is_due
+        if self._election is not None and not is_resigning:
+            await (
+                self._election.until_heard()
+            )  # nothing is given up yet: else nothing is written until the store is back
+        if self._resigning is not None and self._resigning.is_due:  # maybe only since then
             return await self._resigning.hand_over(to)
-        if self._election is not None:  # before anything is given up: else nothing is written until the store is back
-            await self._election.until_heard()
         front, connections, replication, election = self._front, self._connections, broker.replication, self._election
         if front is None or connections is None or replication is None or election is None:
             raise NotInSync("this replica doesn't lead just now")

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users ca
 from lakemq.jobs.errors import InvalidStatement
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance.erased_files import has_begun, remove_files, set_begun, what_waits
-from lakemq.jobs.maintenance.owed_erasures import LOG_CHUNK, erase_owed, owe
+from lakemq.jobs.maintenance.owed_erasures import PLACES, back, owe, places_of, settle
 from lakemq.jobs.maintenance.progress import catch_up, ends_of, held_of_others
 from lakemq.jobs.maintenance.rebuild import is_below
 from lakemq.jobs.maintenance.work import Outcome, Work
@@ -45,6 +45,8 @@ from lakemq.storage.lake.progress import read_progress
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute
 
+LOG_CHUNK = 100_000
+"""Positions in a request to a broker."""
 MESSAGES_MAX = 1_000_000
 """At most so many at a time: their positions and ids are held in memory."""
 
@@ -53,8 +55,7 @@ _BROADCAST_MAX = 100_000
 _BEFORE_MESSAGES = (MESSAGE_INDEX, CONSUME_QUEUE, TRANSACTIONS, SCHEDULED)
 _NOT_CONTROL = (HALF_TOPIC, CHECK_MAX_TOPIC, REPLY_TOPIC)
 """Internal topics that hold users' messages."""
-_PLACES = pa.schema({"broker": pa.string(), "position": pa.int64(), "topic": pa.string()})
-_FOUND = (*_PLACES.names, "links")
+_FOUND = (*PLACES.names, "links")
 
 
 def erase(work: Work) -> Outcome:
@@ -80,8 +81,11 @@ def erase(work: Work) -> Outcome:
     if work.parameters.get("dry_run"):
         return Outcome(_counted(found, others) | {"dry_run": True})
     detail: dict[str, Any] = {}
-    if made_up := erase_owed(work):
-        detail["logs_asked_later"] = made_up
+    debts = back(work.lake, work.broker_url)
+    if debts:
+        due = places_of(debts.values())
+        detail["logs_asked_later"] = _count_by(due, "broker")
+        found = _united(found, due)
     if found.num_rows:
         work.at(f"erases {found.num_rows:,} messages in the logs")
         found, detail["log"] = _erase_in_logs(work, where, ends, others, found)
@@ -104,6 +108,7 @@ def erase(work: Work) -> Outcome:
         detail["waits"] = what_waits(work)
         _forget_at_brokers(work)
         set_begun(work.lake, begun=False)
+    settle(work.lake, debts)
     return Outcome(_counted(found, others) | detail)
 
 
@@ -129,7 +134,7 @@ def _find(work: Work, where: str, ends: dict[str, int], linked_ends: dict[str, i
     messages = messages.where(is_below(linked_ends) & ~control)
     # A nack is looked for by its message alone: what it is about may not be what `where` means.
     rows = _matching(messages.where(is_below(ends) & (F.col("topic") != NACK_TOPIC)), where)
-    found, asked = _PLACES.empty_table(), pa.array([], pa.string())
+    found, asked = PLACES.empty_table(), pa.array([], pa.string())
     while True:
         taken = rows.limit(MESSAGES_MAX + 1).toArrow()
         found = _united(found, taken)
@@ -146,8 +151,8 @@ def _find(work: Work, where: str, ends: dict[str, int], linked_ends: dict[str, i
 
 def _united(found: pa.Table, more: pa.Table) -> pa.Table:
     """The places of both, each once, in the order of the log."""
-    both = pa.concat_tables([found, more.select(_PLACES.names).cast(_PLACES)])
-    return both.group_by(_PLACES.names).aggregate([]).sort_by([("broker", "ascending"), ("position", "ascending")])
+    both = pa.concat_tables([found, more.select(PLACES.names).cast(PLACES)])
+    return both.group_by(PLACES.names).aggregate([]).sort_by([("broker", "ascending"), ("position", "ascending")])
 
 
 def _says_why() -> Column:
@@ -238,7 +243,7 @@ def _owe(work: Work, found: pa.Table, others: Iterable[str]) -> None:
     """Has the logs that couldn't be asked be asked once they can be: then nothing of it is in the lake."""
     logs = read_progress(MESSAGES.path(work.lake)).logs
     lacking = set(_count_by(found, "broker")).intersection(others, logs)
-    owe(work.lake, {broker: logs[broker].log_id for broker in lacking})
+    owe(work.lake, {broker: logs[broker].log_id for broker in lacking}, found)
 
 
 def _erase_in_topic_tables(work: Work, found: pa.Table) -> dict[str, int]:

@@ -1,75 +1,108 @@
-"""Logs that an erasure could not ask, as their brokers were away: an erasure after their return erases there what it
-finds no more in the lake. Which positions these are, `log_holes` says."""
+"""What an erasure could not erase in logs whose brokers were away: the first erasure after their return takes it too,
+as nothing in the lake leads there any more. Which messages these are stands in a file of the lake, by the id of their
+log: in another log the same positions mean other messages."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance.requests import FOLDER
-from lakemq.jobs.maintenance.work import Work
-from lakemq.jobs.tables.holes import ERASED, Hole, read_holes
+from lakemq.jobs.tables.holes import Hole, Holes, ranges_of
 from lakemq.storage.lake.object_files import files_of
 
-LOG_CHUNK = 100_000
-"""Positions in a request to a broker."""
+PLACES = pa.schema({"broker": pa.string(), "position": pa.int64(), "topic": pa.string()})
+"""Where a message is."""
 _OWED = "erasures_owed.json"
 
 
-def owed(lake: Path) -> dict[str, str]:
-    """The id of the log that is still to be asked, by broker. Raises `OSError`; `ValueError` where it is damaged."""
+class Owed(NamedTuple):
+    """What is owed of one log: of each topic the positions."""
+
+    broker: str
+    topics: dict[str, list[Hole]]
+
+    def with_more(self, topics: Mapping[str, Iterable[Hole]]) -> Owed:
+        """And those."""
+        names = {*self.topics, *topics}
+        return Owed(
+            self.broker, {name: list(Holes([*self.topics.get(name, ()), *topics.get(name, ())])) for name in names}
+        )
+
+    def places(self) -> list[tuple[str, int, str]]:
+        """Each message's, as `PLACES`."""
+        return [
+            (self.broker, position, topic)
+            for topic, ranges in sorted(self.topics.items())
+            for each in ranges
+            for position in range(each.first, each.last + 1)
+        ]
+
+
+def owed(lake: Path) -> dict[str, Owed]:
+    """By log id. Raises `OSError`; `ValueError` where the file is damaged."""
     try:
         content: Any = json.loads((lake / FOLDER / _OWED).read_bytes())
     except FileNotFoundError:
         return {}
-    return {str(broker): str(log_id) for broker, log_id in content.items()}
+    return {
+        log_id: Owed(
+            each["broker"], {topic: [Hole(*pair) for pair in pairs] for topic, pairs in each["topics"].items()}
+        )
+        for log_id, each in content.items()
+    }
 
 
-def owe(lake: Path, logs: Mapping[str, str]) -> None:
-    """These are to be asked too, by broker the id of its log. On disk on return; to be called before the rows go that
-    the same condition would find them by."""
-    before = owed(lake)
-    if not logs.items() <= before.items():
-        _write(lake, before | dict(logs))
+def owe(lake: Path, logs: Mapping[str, str], found: pa.Table) -> None:
+    """Note what was found in these logs, by broker the id of its log. On disk on return; to be called before the rows
+    go that lead there. `found`: `PLACES`."""
+    if not logs:
+        return
+    positions: dict[str, dict[str, list[int]]] = {broker: {} for broker in logs}
+    for row in found.to_pylist():
+        if row["broker"] in positions:
+            positions[row["broker"]].setdefault(row["topic"], []).append(row["position"])
+    now = owed(lake)
+    for broker, log_id in logs.items():
+        more = {topic: ranges_of(each) for topic, each in positions[broker].items()}
+        now[log_id] = now.get(log_id, Owed(broker, {})).with_more(more)
+    _write(lake, now)
 
 
-def erase_owed(work: Work) -> dict[str, int]:
-    """Asks those whose brokers are there again; how many messages each log held and now doesn't."""
-    left, erased = owed(work.lake), dict[str, int]()
-    for address in work.broker_url.split(",") if left else ():
+def back(lake: Path, broker_url: str) -> dict[str, Owed]:
+    """What is owed of logs that can be asked now, by log id. Raises `BrokerUnavailable`."""
+    left, found = owed(lake), dict[str, Owed]()
+    for address in broker_url.split(",") if left else ():
         with closing(LogClient(address)) as client:
             end = client.end()
-            log_id = left.pop(end.broker, None)
-            if log_id is None:
-                continue
-            if log_id == end.log_id:  # else positions mean other messages, and that log is gone
-                within = Hole(end.begin_position, client.end_of_log() - 1)
-                positions = _positions(read_holes(work.lake, end.broker, ERASED), within)
-                erased[end.broker] = 0
-                while chunk := list(islice(positions, LOG_CHUNK)):
-                    work.check()
-                    erased[end.broker] += client.erase(chunk)
-        _write(work.lake, left)
-    return erased
+            debt = left.get(end.log_id)
+            if debt is not None and debt.broker == end.broker:
+                found[end.log_id] = debt
+    return found
 
 
-def _positions(holes: list[Hole], within: Hole) -> Iterator[int]:
-    """In order, each once."""
-    due = within.first
-    for hole in sorted(holes):
-        last = min(hole.last, within.last)
-        yield from range(max(hole.first, due), last + 1)
-        due = max(due, last + 1)
+def places_of(debts: Iterable[Owed]) -> pa.Table:
+    """All of it, as `PLACES`."""
+    rows = [dict(zip(PLACES.names, place, strict=True)) for debt in debts for place in debt.places()]
+    return pa.Table.from_pylist(rows, PLACES)
 
 
-def _write(lake: Path, logs: Mapping[str, str]) -> None:
+def settle(lake: Path, log_ids: Collection[str]) -> None:
+    """It is erased."""
+    if log_ids:
+        _write(lake, {log_id: debt for log_id, debt in owed(lake).items() if log_id not in log_ids})
+
+
+def _write(lake: Path, logs: Mapping[str, Owed]) -> None:
     file = lake / FOLDER / _OWED
     files = files_of(file)
     files.make_dirs(file.parent)
-    files.replace(file, [json.dumps(logs).encode()])
+    content = {log_id: {"broker": debt.broker, "topics": debt.topics} for log_id, debt in logs.items()}
+    files.replace(file, [json.dumps(content).encode()])
     files.sync_above(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def _copy_table(table: Path, copier: Copier) -> Table:
     except FileNotFoundError as error:
         raise ChangedMeanwhile(f"{error.filename} was removed") from None
     last = table / FOLDER / LAST_CHECKPOINT
-    if last.exists() and not any(each.version > version for each in beside_entries(table)):
+    if last.exists() and not any(each.version > version for each in beside_entries(table)) and _has(copier, last):
         _copy(table, last, copier)
     return Table(table.name, version, progress.held)
 
@@ -65,6 +66,16 @@ def _copy_log(table: Path, version: int, copier: Copier) -> None:
         if at < begin:
             with suppress(FileNotFoundError):
                 _copy(table, path, copier)
+
+
+def _has(copier: Copier, last: Path) -> bool:
+    """Whether the checkpoint that is named there is in the copy. It may be newer than that, and is only a hint."""
+    try:
+        version = int(json.loads(last.read_bytes())["version"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
+    begin = f"{LAKE}/{last.parent.parent.name}/{FOLDER}/{version:020d}.checkpoint"
+    return any(name.startswith(begin) for name in copier.copied)
 
 
 def _copy(table: Path, path: Path, copier: Copier) -> None:

@@ -128,15 +128,18 @@ class Files:
             return False
         return True
 
-    def lock_folder(self, descriptor: int) -> bool:
-        """`lock` for a directory; True also where the file system has no such locks, as NFS."""
+    def lock_folder(self, path: Path) -> int | None:
+        """Hold the directory against all others that want to, until what is returned is closed; None when somebody
+        holds it. Where the file system has no such locks, as NFS, nobody is kept out."""
+        descriptor = self.open_read(path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return False
+            self.close(descriptor)
+            return None
         except OSError:
-            return True
-        return True
+            pass
+        return descriptor
 
     def tighten(self, directory: Path, *inner: Path) -> None:
         """Take from other users what they may do with the directory and what is in those `inner`."""

@@ -35,9 +35,8 @@ class DirectoryLock:
             files.write_at(self._descriptor, content, 0)
 
     def _lock_folder(self, directory: Path) -> int:
-        folder = self._files.open_read(directory)
-        if not self._files.lock_folder(folder):
-            self._files.close(folder)
+        folder = self._files.lock_folder(directory)
+        if folder is None:
             raise LogInUse(
                 f"{directory} is in use by another process, whose file LOCK was removed or replaced; a data"
                 " directory has one writer"

@@ -470,11 +470,11 @@ class CommitLog:
         self._positions.try_again(self.next_position)
 
     def retain(self, segments_max: int | None = None) -> int:
-        """Remove the old segments that may go, at most so many; returns how many went."""
-        full = self._positions.try_again(self.next_position) or self.retention.no_room()
-        if full is None and self.full is not None:
+        """Remove the old segments that may go; returns how many went. With a bound, the caller tidies `routing`."""
+        before, self.full = self.full, self._positions.try_again(self.next_position) or self.retention.no_room()
+        if self.full is None and before is not None:
             logger.info("the log accepts writes again")
-        self.full = full
         removed = self.retention.retain(self.state, segments_max)
-        self.routing.tidy(self.min_position)
+        if segments_max is None:
+            self.routing.tidy(self.min_position)
         return removed

@@ -16,7 +16,7 @@ import pytest
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance import erase, erased_files
 from lakemq.jobs.maintenance.erased_files import has_begun, set_begun
-from lakemq.jobs.maintenance.owed_erasures import owed
+from lakemq.jobs.maintenance.owed_erasures import PLACES, owe, owed
 from lakemq.jobs.maintenance.runs import read_runs
 from lakemq.jobs.maintenance.work import Work
 from lakemq.jobs.tables.holes import ERASED, Hole, append_holes, read_holes
@@ -29,7 +29,7 @@ from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.lake.proof_mark import read_marks
 from tests.gateway.http_client import connect, produce, put_topic
 from tests.gateway.sinks.asking import commit, put_part
-from tests.jobs.lake_checks import rows_of
+from tests.jobs.lake_checks import broker_of, rows_of
 from tests.jobs.maintenance.scene import Scene
 
 SECRET = "Erika-Mustermann-17"
@@ -221,7 +221,12 @@ def put_rows_of(scene: Scene, broker: str, rows: list[dict[str, Any]]) -> None:
 
 
 def test_what_brokers_left_that_are_no_longer_followed_goes_too(scene: Scene) -> None:
-    """And what was made of it, step by step: each copy names the one before as its original."""
+    """And what was made of it, step by step: each copy names the one before as its original. And what an earlier
+    erasure couldn't erase in this broker's log, while the broker was away."""
+    with connect(scene.gateway) as http:
+        (late, _) = produce(http, "owed", "late", "kept")
+        due = pa.Table.from_pylist([{"broker": "broker-a", "position": late["position"], "topic": "owed"}], PLACES)
+        owe(scene.lake, {"broker-a": broker_of(scene.gateway.url)["log_id"]}, due)
     scene.stop()  # a query ends when somebody else sets how far a table is
     for broker in ("broker-z", "broker-a~11111111"):
         put_rows_of(scene, broker, [{"keys": ["left-17"]}, {"keys": ["kept"]}])
@@ -230,15 +235,18 @@ def test_what_brokers_left_that_are_no_longer_followed_goes_too(scene: Scene) ->
     put_rows_of(scene, "broker-y", [{"keys": ["kept"]}])
     scene.start()
     done = scene.run("erase", {"where": "key = 'left-17'"})
-    went = 2 + CHAIN
+    went = 2 + CHAIN + 1
     assert (done.error, done.detail["messages"], done.detail["tables"]["messages"]) == (None, went, went)
-    assert done.detail["log"] == {"erased": 0, "not_there": 0}
+    assert (done.detail["log"], done.detail["logs_asked_later"]) == ({"erased": 1, "not_there": 0}, {"broker-a": 1})
+    with connect(scene.gateway) as http:
+        assert bodies_of(http, "owed") == ["kept"]
     not_asked = {"broker-a~11111111": 1, "broker-x": CHAIN, "broker-y": 0, "broker-z": 1}
     assert done.detail["logs_not_asked"] == not_asked
     left = [row[:2] for row in rows_of(scene.lake, "messages", ["broker", "position", "topic"]) if row[2] == "left"]
     assert left == [("broker-a~11111111", 1), ("broker-x", 0), ("broker-y", 0), ("broker-z", 1)]
     assert read_holes(scene.lake, "broker-z") == [Hole(0, 0)], "nobody looks for it as lost"
-    assert owed(scene.lake) == {broker: broker for broker, count in not_asked.items() if count}, "should they come back"
+    back = {log_id: len(debt.places()) for log_id, debt in owed(scene.lake).items()}
+    assert back == {broker: count for broker, count in not_asked.items() if count}, "should they come back"
     planned = scene.run("erase", {"where": "topic = 'left'", "dry_run": True})
     assert planned.detail["logs_not_asked"] == dict.fromkeys(not_asked, 1)
     # Other tests, which come in any order, know nothing of these brokers.

@@ -1,35 +1,44 @@
-"""Logs that an erasure could not ask: asked by the next that can, and no other log in their place."""
+"""What an erasure could not erase in logs that were away: due once they are back, in no other log in their place."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
 
-from lakemq.jobs.maintenance.owed_erasures import erase_owed, owe, owed
-from lakemq.jobs.maintenance.work import Work
-from lakemq.jobs.tables.driver import Driver
-from lakemq.jobs.tables.holes import DROPPED, ERASED, Hole, append_holes
-from lakemq.settings import Lake, Settings
+from lakemq.jobs.maintenance.owed_erasures import PLACES, back, owe, owed, places_of, settle
 from lakemq.testing import start_gateway
-from tests.gateway.http_client import connect, produce, pull_all
 from tests.jobs.lake_checks import broker_of
 
 
-def test_a_broker_that_was_away_is_asked_once_it_is_back(tmp_path: Path) -> None:
-    lake, session = tmp_path / "lake", cast("SparkSession", None)
-    with start_gateway(tmp_path / "log") as gateway, connect(gateway) as http:
-        work = Work(session, Settings(lake=Lake(dir=lake)), gateway.url, driver=Driver(session, Lake(dir=lake)))
-        sent = [each["position"] for each in produce(http, "away", *"abcde")]
-        assert erase_owed(work) == {}
-        append_holes(lake, "broker-a", [Hole(sent[0], sent[1])], ERASED)
-        append_holes(lake, "broker-a", [Hole(sent[1], sent[1]), Hole(sent[3], sent[3] + 1_000_000)], ERASED)
-        append_holes(lake, "broker-a", [Hole(sent[2], sent[2])], DROPPED)
-        owe(lake, {"broker-a": "another log", "broker-z": "away still"})
-        assert erase_owed(work) == {}, "its positions mean other messages"
-        assert owed(lake) == {"broker-z": "away still"}
-        owe(lake, {"broker-a": broker_of(gateway.url)["log_id"]})
-        assert erase_owed(work) == {"broker-a": 4}
-        assert [each["body"] for each in pull_all(http, "away")] == ["c"]
-        assert (owed(lake), erase_owed(work)) == ({"broker-z": "away still"}, {})
+def table(*places: tuple[str, int, str]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(PLACES.names, place, strict=True)) for place in places], PLACES)
+
+
+def test_what_is_owed_is_kept_by_log_and_grows(tmp_path: Path) -> None:
+    assert owed(tmp_path) == {}
+    found = table(("z", 4, "t"), ("z", 5, "t"), ("z", 9, "u"), ("y", 1, "t"), ("here", 7, "t"))
+    owe(tmp_path, {"z": "log of z", "y": "log of y"}, found)
+    owe(tmp_path, {"z": "log of z"}, table(("z", 5, "t"), ("z", 6, "t"), ("z", 8, "u")))
+    owe(tmp_path, {}, found)
+    debts = owed(tmp_path)
+    assert places_of(debts[log] for log in ("log of z", "log of y")) == table(
+        ("z", 4, "t"), ("z", 5, "t"), ("z", 6, "t"), ("z", 8, "u"), ("z", 9, "u"), ("y", 1, "t")
+    )
+    settle(tmp_path, [])
+    settle(tmp_path, ["log of z"])
+    assert list(owed(tmp_path)) == ["log of y"]
+
+
+def test_due_is_what_is_owed_of_a_log_that_is_back_under_its_name(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    assert back(lake, "http://127.0.0.1:1") == {}, "nothing is owed, so nobody is asked"
+    with start_gateway(tmp_path / "log") as gateway:
+        here = broker_of(gateway.url)["log_id"]
+        owe(lake, {"broker-a": "another log", "broker-z": "away still"}, table(("broker-a", 1, "t")))
+        assert back(lake, gateway.url) == {}, "its positions mean other messages"
+        owe(lake, {"old-name": here}, table(("old-name", 1, "t")))
+        assert back(lake, gateway.url) == {}, "its rows have another name in the lake"
+        settle(lake, [here])
+        owe(lake, {"broker-a": here}, table(("broker-a", 2, "t")))
+        assert list(back(lake, gateway.url)) == [here]

@@ -51,7 +51,15 @@ def test_second_writer_is_refused_after_somebody_has_removed_the_file(tmp_path: 
     DirectoryLock(Files(), tmp_path, "the second writer").release()
 
 
+class WithoutFolderLocks(Files):
+    """As on NFS."""
+
+    def open_read(self, path: Path) -> int:
+        return os.open(path, os.O_PATH) if path.is_dir() else super().open_read(path)  # which can't be locked
+
+
 def test_directory_that_has_no_such_locks_is_locked_by_its_file(tmp_path: Path) -> None:
-    descriptor = os.open(tmp_path, os.O_PATH)  # what can't be locked, as a directory on NFS
-    assert Files().lock_folder(descriptor)
-    os.close(descriptor)
+    lock = DirectoryLock(WithoutFolderLocks(), tmp_path, "the first writer")
+    with pytest.raises(LogInUse, match="in use by the first writer"):
+        DirectoryLock(WithoutFolderLocks(), tmp_path, "the second writer")
+    lock.release()
