@@ -160,6 +160,15 @@ def test_a_lease_is_counted_from_when_the_beat_was_sent_and_never_goes_back() ->
     assert lease.holds(1_899)
 
 
+def test_a_lease_is_renewed_since_then_by_a_beat_that_was_sent_no_earlier() -> None:
+    lease = Lease(LEASE_MS)
+    assert not lease.is_renewed_since(0)
+    lease.renew(100)
+    assert (lease.is_renewed_since(100), lease.is_renewed_since(101)) == (True, False)
+    lease.renew(101)
+    assert lease.is_renewed_since(101)
+
+
 def test_no_follower_takes_the_place_of_a_leader_whose_lease_holds() -> None:
     lease, pulse, sent_ms = Lease(LEASE_MS), Pulse(LEASE_MS), 100
     lease.renew(sent_ms)
