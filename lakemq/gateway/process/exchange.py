@@ -185,9 +185,8 @@ class Exchange:
         on."""
         is_resigning = self._resigning is not None and self._resigning.is_due
         if self._election is not None and not is_resigning:
-            await (
-                self._election.until_heard()
-            )  # nothing is given up yet: else nothing is written until the store is back
+            # Before anything is given up: else nothing is written until the store is back.
+            await self._election.until_heard()
         if self._resigning is not None and self._resigning.is_due:  # maybe only since then
             return await self._resigning.hand_over(to)
         front, connections, replication, election = self._front, self._connections, broker.replication, self._election

@@ -61,13 +61,12 @@ def ranges_of(positions: Iterable[int]) -> list[Hole]:
     return list(Holes(Hole(position, position) for position in positions))
 
 
-def read_holes(lake: Path, broker: str, kind: str | None = None) -> list[Hole]:
-    """All that is known of this broker's log, or those of that kind."""
+def read_holes(lake: Path, broker: str) -> list[Hole]:
+    """All that is known of this broker's log."""
     if not is_table(lake / HOLES):
         return []
-    chosen = [("broker", "=", broker), *([] if kind is None else [("kind", "=", kind)])]
     table = DeltaTable(delta_place(lake / HOLES), storage_options=delta_options(lake))
-    rows = table.to_pyarrow_table(filters=chosen)
+    rows = table.to_pyarrow_table(filters=[("broker", "=", broker)])
     return [Hole(row["first_position"], row["last_position"]) for row in rows.to_pylist()]
 
 
