@@ -2,6 +2,7 @@
 
 Messages come one at a time, 200 a second, on one connection. Each line is the gateway's CPU for one of them: stored;
 stored, and answered to a long poll; stored as due a second later, delivered and answered; received and acknowledged.
+The bare lines are the first two by a protocol that looks at nothing: what the system's calls and the loop cost alone.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import Any
 
+from benchmarks.bare import bare
 from benchmarks.broker import gateway, make_topic, scratch
 from benchmarks.cpu import Meter
 from benchmarks.options import sizes
@@ -71,7 +73,8 @@ def _measure(url: str, pid: int, what: str, taker: Callable[[str, str, int], Non
     count = int(chosen.rate * chosen.seconds)
     headers = {"lakemq_delay_ms": str(DELAY_MS)} if "delayed" in what else {}
     topic = f"t{abs(hash(what))}"
-    make_topic(url, topic, 1)
+    if "bare" not in what:
+        make_topic(url, topic, 1)
     with Meter(pid) as meter, _beside(None if taker is None else lambda: taker(url, topic, count)):
         _post(url, topic, count, chosen.rate, **headers)
     spent = meter.spent()
@@ -81,11 +84,13 @@ def _measure(url: str, pid: int, what: str, taker: Callable[[str, str, int], Non
 
 def main() -> None:
     chosen = sizes(__doc__, seconds=(20, 1), rate=(200, 100), rounds=(1, 1))
-    with scratch() as folder, gateway(folder) as process:
+    with scratch() as folder, gateway(folder) as process, bare() as (bare_url, bare_pid):
         make_topic(process.url, "warm", 1)
         _post(process.url, "warm", 200, 400)
         for number in range(chosen.rounds):
             say(f"small frames: round {number + 1}")
+            _measure(bare_url, bare_pid, f"bare: stored, {number}", None, chosen)
+            _measure(bare_url, bare_pid, f"bare: stored and delivered, {number}", _pull, chosen)
             _measure(process.url, process.pid, f"stored, {number}", None, chosen)
             _measure(process.url, process.pid, f"stored and delivered, {number}", _pull, chosen)
             _measure(process.url, process.pid, f"delayed and delivered, {number}", _pull, chosen)
