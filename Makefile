@@ -48,7 +48,7 @@ types:
 	$(BIN)/pyright
 
 tests:
-	$(BIN)/pytest $(or $(ARGS),$(ALL_TESTS))
+	$(BIN)/pytest $(ORDER) $(or $(ARGS),$(ALL_TESTS))
 
 bench: setup ## the figures of docs/benchmarks.md, measured here
 	$(BIN)/python -m benchmarks $(ARGS)

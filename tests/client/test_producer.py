@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -357,15 +358,27 @@ def test_a_send_that_reaches_nobody_says_so() -> None:
     assert not raised.value.sent
 
 
+@pytest.mark.usefixtures("quick_switches")
 def test_the_buffer_is_bounded_and_sending_waits_for_room() -> None:
     producer = Producer(DEAD, timeout_s=3, attempt_timeout_s=3, batch_bytes=10_000, buffer_bytes=50_000)
     futures: list[SendFuture] = []
-    for _ in range(80):
-        futures.append(producer.send_async("orders", b"x" * 1000))
-        assert sum(not future.done() for future in futures) <= 51
-    with pytest.raises(SendFailed):
-        producer.close()
+    try:
+        for _ in range(80):
+            futures.append(producer.send_async("orders", b"x" * 1000))
+            assert sum(not future.done() for future in futures) <= 51
+    finally:
+        with pytest.raises(SendFailed):
+            producer.close()
     assert all(isinstance(future.exception(0), Unreachable) for future in futures)
+
+
+@pytest.fixture
+def quick_switches() -> Iterator[None]:
+    """The threads take turns so often that one meets the other anywhere."""
+    usual_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(usual_s)
 
 
 def test_close_says_what_it_could_not_send() -> None:

@@ -93,13 +93,19 @@ class Batch:
         return [Message(body=body, **self.fields(number)) for number, body in enumerate(self.bodies)]
 
     def end(self, outcome: Outcome) -> None:
-        """Set the outcome; only the first call counts. Releases the messages and notifies all waiters. On the event
-        loop."""
-        if self.outcome is not None:
-            return
-        self.outcome = outcome
-        self.bodies = []
-        self.columns = {}
+        """`settle` and `tell`."""
+        self.settle(outcome)
+        self.tell()
+
+    def settle(self, outcome: Outcome) -> None:
+        """Set the outcome; only the first call counts. Releases the messages. On the event loop."""
+        if self.outcome is None:
+            self.outcome = outcome
+            self.bodies = []
+            self.columns = {}
+
+    def tell(self) -> None:
+        """Notify all who wait for the outcome, which is there. On the event loop."""
         for key in list(self._callbacks):
             self._call_back(key)
 

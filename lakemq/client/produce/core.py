@@ -80,13 +80,12 @@ class Core:
         self._queues: dict[str, list[MessageQueue]] = {}
         self._unreported = Unreported()
         self._left = Left()
-        self._flushing = 0
+        self._flushing = self._sends = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._room_waiters: list[asyncio.Future[None]] = []
         self._loop = loop
         self._forked = False
         self._sender = secrets.token_urlsafe(9)
-        self._sends = 0
         _cores.add(self)
 
     def _make_lock(self) -> None:
@@ -300,6 +299,9 @@ class Core:
         self._pump(lane)
 
     def _finish(self, lane: Lane, batch: Batch, outcome: Outcome, size: int) -> None:
+        if isinstance(outcome, Failed | Halves) and not lane.kind.oneway and not self.closed:
+            self._unreported.keep(batch, outcome)
+        batch.settle(outcome)  # before others have its room: what is under way is never more than the buffer holds
         with self.lock:
             lane.end(batch)
             self.buffered -= size
@@ -308,9 +310,7 @@ class Core:
                 self._plain.pop(lane.kind.topic, None)
                 self._keyed.pop(lane.kind.topic, None)
         self._tell_of_room()
-        if isinstance(outcome, Failed | Halves) and not lane.kind.oneway and not self.closed:
-            self._unreported.keep(batch, outcome)
-        batch.end(outcome)
+        batch.tell()  # what it calls may send
         self._pump(lane)
 
     async def _store(self, kind: LaneKind, batch: Batch, late: Callable[[], object]) -> Outcome:
