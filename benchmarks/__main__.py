@@ -42,6 +42,7 @@ MEASURES = (
         "sink",
         "optimize_day",
         "delta_commits",
+        "topic_tables",
     ),
 )
 PEERS = {"peers": [], "routing_peers": ["routing"]}

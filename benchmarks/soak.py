@@ -94,7 +94,8 @@ def _java(pid: int) -> dict[str, float]:
     return {"heap": heap, "heap_used": used, "old_used": mib("OU"), "classes": mib("MC")}
 
 
-def _files(folder: Path) -> int:
+def files_of(folder: Path) -> int:
+    """How many are in it, at any depth."""
     return sum(len(files) for _, _, files in os.walk(folder))
 
 
@@ -107,7 +108,7 @@ def _watch(url: str, pids: dict[str, int], lake: Path, sender: Any, settings: di
         cores = {f"{name}_cores": round((now[name] - before[name]) / (now_s - before_s), 3) for name in pids}
         held: dict[str, Any] = {key: value for name, pid in pids.items() for key, value in _held(pid, name).items()}
         before_s, before = now_s, now
-        more: dict[str, Any] = {"gateway_mib": _made_of(url), "lake_files": _files(lake)}
+        more: dict[str, Any] = {"gateway_mib": _made_of(url), "lake_files": files_of(lake)}
         if "jobs" in pids:
             more |= {"jobs_mib": _by_kind(pids["jobs"]), "java_mib": _java(pids["jobs"])}
         emit("soak", now_s - begin, "s", settings, **cores, **held, **more)
