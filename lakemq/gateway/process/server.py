@@ -35,7 +35,7 @@ from lakemq.web.guard import Guard
 from lakemq.web.listen import allow_many_connections, listen, url_of
 from lakemq.web.protocol import Connection, make_connection_class
 from lakemq.web.server import Server, make_config
-from lakemq.web.tls import Tls, tls_of
+from lakemq.web.tls import Tls, end_of, tls_of
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +68,7 @@ class Door(NamedTuple):
 
 def _server(settings: Settings, front: App, broker: Broker | Exchange, door: Door) -> Serving:
     work = broker.work
+    work.counters.certificate_end_s = end_of(door.tls)
     guard = Guard("gateway", settings.gateway, door.listener.getsockname()[1])
     connections = make_connection_class(ConnectionRules(settings.gateway, work.counters), guard)
     config = make_config(front, connections, settings.gateway.stop_grace_ms, door.tls)
