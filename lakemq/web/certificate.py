@@ -20,8 +20,8 @@ _FLIGHTS_MAX = 4
 
 
 class Validity(NamedTuple):
-    """`fault`: why it is no certificate now; empty: it is one. `end_s`: until when it is, or was, in seconds since 1970;
-    None: that isn't known."""
+    """`fault`: why it is no certificate now; empty: it is one. `end_s`: until when it is, or was, in seconds since
+    1970; None: that isn't known."""
 
     fault: str
     end_s: float | None

@@ -18,6 +18,7 @@ import pytest
 
 from lakemq.model.errors import SettingsError
 from lakemq.settings import Tls as Files
+from lakemq.storage.disk.clock import SystemClock
 from lakemq.testing import GatewayProcess, start_gateway, start_nameserver
 from lakemq.web.certificate import text_of, validity_of
 from lakemq.web.tls import AGAIN_LOOKS, Tls
@@ -510,7 +511,11 @@ def test_whether_a_certificate_is_valid_is_told_by_what_it_speaks(
     assert faults == ["", "it has run out"]
     if not asks_for_theirs or version is ssl.TLSVersion.TLSv1_3:  # else it shows itself to nobody without one
         new_s, old_s = (each or 0.0 for each in ends_s)
-        assert old_s < time.time() < new_s
+        assert old_s < now_s() < new_s
+
+
+def now_s() -> float:
+    return SystemClock().now_ms() / 1000
 
 
 def put(pair: Pair, source: Pair) -> None:
@@ -576,7 +581,7 @@ def test_gateway_and_name_server_say_when_their_certificate_expires_also_of_a_ne
         for url, name in ((gateway.url, "lakemq_"), (name_server.url, "lakemq_nameserver_")):
             http = stack.enter_context(httpx.Client(base_url=url, trust_env=False, verify=trusting(authority)))
             metric = f"{name}certificate_expiry_timestamp_seconds"
-            asked.append(lambda http=http, metric=metric: Page(http)(metric) - time.time())
+            asked.append(lambda http=http, metric=metric: Page(http)(metric) - now_s())
         assert all(2 * DAY_S < ask() < 3 * DAY_S + 60 for ask in asked)
         put(own, authority.pair("many-days", days=30))
         wait_for(lambda: all(29 * DAY_S < ask() < 30 * DAY_S + 60 for ask in asked))

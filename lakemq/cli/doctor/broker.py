@@ -46,8 +46,8 @@ class Broker(NamedTuple):
     else. `silent`: what it did not answer, each a reason. `unready`: why it takes no messages; empty: it
     does. `degraded`: what it says is wrong; None: it doesn't tell who asks. `ahead_s`: so far this machine's clock is
     before its; None: not known. `metrics`: samples without a label, by name, and `loop_late`, the share of turns that
-    came `LATE_S` late. `certificate_s`: for so long its certificate is still valid; None: not known. `dead_open`: by group, how many dead letters are open, all others' as `OTHER`; empty: it doesn't
-    tell who asks."""
+    came `LATE_S` late. `certificate_s`: its certificate is valid for so long; None: not known. `dead_open`: by
+    group, how many dead letters are open, all others' as `OTHER`; empty: it doesn't tell who asks."""
 
     address: str
     problem: str = ""
