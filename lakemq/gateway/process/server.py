@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -157,7 +158,19 @@ def _opening(settings: Settings) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise LakemqError(f"can't open the log in {settings.storage.data_dir}: {error}") from None
+        full = _no_room(settings) if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        raise LakemqError(f"can't open the log in {settings.storage.data_dir}: {error}{full}") from None
+
+
+def _no_room(settings: Settings) -> str:
+    """What to do where a start can't write: after a crash it keeps a torn tail beside the log, and begins an epoch with
+    a frame of the log's state. Both are no larger than the last segment, which begins with such a frame."""
+    segments = (settings.storage.data_dir / "commitlog").glob("*.log")
+    last_bytes = max([(each.name, each.stat().st_size) for each in segments], default=("", 0))[1]
+    return (
+        f". Make {last_bytes / 2**20 + 1:,.0f} MiB of room on its disk, and start again: no start needs more. "
+        "Nothing is lost so far; remove nothing from the log's folder"
+    )
 
 
 def _collect_garbage_seldom() -> None:

@@ -298,7 +298,8 @@ def test_whatever_two_have_written_is_repaired_and_nothing_is_given_twice(tmp_pa
         placed = [
             each
             for _ in range(chance.randrange(2, 25))
-            for each in chance.choice(writers).append("a", chance.randrange(2), *[b"x"] * chance.choice([1, 1, 5])).placed
+            for bodies in [[b"x"] * chance.choice([1, 1, 5])]
+            for each in chance.choice(writers).append("a", chance.randrange(2), *bodies).placed
         ]
         for each in writers:
             each.crash()
