@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lakemq.console.shown import moment
-from lakemq.console.spreadsheet import as_text
+from lakemq.console.spreadsheet import as_text, csv_of
 
 FORMS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl"}
 """By the end of a file's name, its type."""
@@ -51,7 +49,5 @@ def _cell(name: str, value: Any) -> str:
     return as_text(text)
 
 
-def _csv(rows: Iterable[Iterable[str]]) -> bytes:
-    written = io.StringIO()
-    csv.writer(written).writerows(rows)
-    return written.getvalue().encode(errors="replace")
+def _csv(rows: Iterable[Sequence[str]]) -> bytes:
+    return csv_of(rows).encode(errors="replace")

@@ -122,8 +122,8 @@ def _reading(writer: AvroType, reader: AvroType) -> Read:
         )
     if writer.kind == "enum":
         return _enum(writer, reader)
-    if writer.logical:
-        return _LOGICAL[writer.logical](writer)
+    if reader.logical:
+        return _LOGICAL[reader.logical](reader)
     read = _scalar(writer)
     return _promoted(read, writer.kind, reader.kind)
 
@@ -144,8 +144,8 @@ def _of_branches(reads: list[Read]) -> Read:
 
 def _into_union(writer: AvroType, reader: AvroType) -> Read:
     """The first that is the same, or else that can read it, as the specification says."""
-    same = [each for each in reader.branches if each.kind == writer.kind and can_read(writer, each)]
-    able = same or [each for each in reader.branches if can_read(writer, each)]
+    able = [each for each in reader.branches if can_read(writer, each)]
+    able.sort(key=lambda each: (each.kind != writer.kind, each.logical != writer.logical))
     if not able:
         return _never
     read = _reading(writer, able[0])

@@ -237,7 +237,7 @@ def _unreadable(writer: AvroType, reader: AvroType, path: str) -> Iterator[str]:
         if not any(can_read(writer, branch) for branch in reader.branches):
             yield f"{where} was {_shown(writer)}, and would be none of {', '.join(map(_shown, reader.branches))}"
     elif not matches(writer, reader):
-        yield f"{where} was {_shown(writer)}, and would be {_shown(reader)}"
+        yield f"{where} was {_shown(writer)}, and would be {_shown(reader)}{_why(writer, reader)}"
     else:
         yield from _unreadable_within(writer, reader, path)
 
@@ -270,17 +270,29 @@ def written_as(written: dict[str, AvroField], field: AvroField) -> AvroField | N
 
 
 def matches(writer: AvroType, reader: AvroType) -> bool:
-    """Whether the one may be read as the other, as far as can be said without what is in them. Neither is a union."""
+    """Whether the one may be read as the other, as far as can be said without what is in them. Neither is a union.
+
+    A logical type says how to read what is written, so one may be added, or taken away, as for the specification
+    it is the type below that counts. Two that differ would make other values of what is written.
+    """
     if writer.kind != reader.kind:
         return reader.kind in PROMOTED.get(writer.kind, ()) and not (writer.logical or reader.logical)
-    if writer.logical != reader.logical:
-        return False
-    if writer.logical == "decimal" and writer.columns != reader.columns:
+    if writer.logical and reader.logical and (writer.logical, writer.columns) != (reader.logical, reader.columns):
         return False
     if writer.kind in ("record", "enum", "fixed"):
         return writer.size == reader.size and writer.name in (reader.name, *reader.aliases)
     return True
 
 
+def _why(writer: AvroType, reader: AvroType) -> str:
+    if writer.kind == reader.kind and writer.logical and reader.logical:
+        return ": what is written would have another value"
+    if reader.kind in PROMOTED.get(writer.kind, ()):
+        return f": with a logicalType, a type stays {writer.kind}"
+    return ""
+
+
 def _shown(type: AvroType) -> str:
+    if type.logical == "decimal":
+        return f"decimal({type.columns.precision},{type.columns.scale})"
     return type.logical or type.name[:_SHOWN] or type.kind

@@ -31,6 +31,9 @@ class NameServerCollector(Collector):
         yield family("lakemq_nameserver_refused_total", counters.refused)
         yield family("lakemq_nameserver_connections_cut_total", counters.cut)
         yield family("lakemq_nameserver_tls_handshakes_failed_total", counters.handshakes_failed)
+        end_s = counters.certificate_end_s()
+        known = [] if end_s is None else [((), end_s)]
+        yield families("lakemq_nameserver_certificate_expiry_timestamp_seconds", known)
         yield family("lakemq_nameserver_unsent_bytes", counters.unsent_bytes())
         problems = sorted(counters.problems.items())
         yield families("lakemq_nameserver_problems_total", [((code,), count) for code, count in problems])

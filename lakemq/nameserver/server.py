@@ -20,7 +20,7 @@ from lakemq.web.guard import Guard
 from lakemq.web.listen import allow_many_connections, listen, url_of
 from lakemq.web.protocol import make_connection_class
 from lakemq.web.server import Server, make_config
-from lakemq.web.tls import Tls, tls_of
+from lakemq.web.tls import Tls, end_of, tls_of
 
 GARBAGE = (10_000, 10, 10)
 """Python's `gc.set_threshold`. Of what waits nothing is part of a cycle, and thousands of requests wait."""
@@ -30,6 +30,7 @@ GRAMMAR = Grammar(ALL)
 
 def _config(name_server: NameServer, port: int, tls: Tls | None) -> uvicorn.Config:
     limits, counters = name_server.limits, name_server.counters
+    counters.certificate_end_s = end_of(tls)
     handlers, most = make_handlers(name_server), limits.request_bytes_max
     front = Front(
         GRAMMAR, handlers, None, most, counters.problem, access=name_server.access, durations=counters.durations

@@ -14,13 +14,15 @@ class WebCounters:
     or by TLS sent more records without data than anybody needs.
     `handshakes_failed`: of TLS, such as came to nothing. `unsent_bytes()`: of answers that clients have not taken yet.
     `ahead_bytes()`: of requests that were sent before the answers to others.
-    `connections()`: that are open."""
+    `connections()`: that are open. `certificate_end_s()`: until when the server's certificate is valid, in seconds
+    since 1970; None: it has none, or that isn't known."""
 
     cut: int = 0
     handshakes_failed: int = 0
     unsent_bytes: Callable[[], int] = int
     ahead_bytes: Callable[[], int] = int
     connections: Callable[[], int] = int
+    certificate_end_s: Callable[[], float | None] = lambda: None
     problems: dict[str, int] = field(default_factory=dict[str, int])
     durations: Durations = field(default_factory=Durations)
 

@@ -38,6 +38,12 @@ def tls_of(settings: Settings) -> Tls | None:
     return Tls(settings.tls) if settings.tls.on else None
 
 
+def end_of(tls: Tls | None) -> Callable[[], float | None]:
+    """Says until when the certificate is valid by which the next connection speaks; None: there is none, or that isn't
+    known."""
+    return lambda: None if tls is None else tls.end_s
+
+
 class Tls:
     """What a server's connections speak by. `context` is that of the next connection; those that there are keep theirs.
 
@@ -51,7 +57,10 @@ class Tls:
         """How many looks ago they couldn't be used; None: they could."""
         self.context = _make(files)
         self._text = _text_of(files)
-        if fault := validity_of(self.context, self._text).fault:
+        found = validity_of(self.context, self._text)
+        self.end_s = found.end_s
+        """Until when the certificate of `context` is valid, in seconds since 1970; None: that isn't known."""
+        if fault := found.fault:
             logger.warning("no client will trust tls.cert_file %s: %s", files.cert_file, fault)
 
     def look(self) -> None:
@@ -74,10 +83,10 @@ class Tls:
             logger.info("TLS now uses the new files %s", self._files.cert_file)
 
     def _take(self, context: ssl.SSLContext, text: str) -> None:
-        fault = validity_of(context, text).fault
+        fault, end_s = validity_of(context, text)
         if fault and not validity_of(self.context, self._text).fault:
             _refuse("cert_file", self._files.cert_file, fault)
-        self.context, self._text = context, text
+        self.context, self._text, self.end_s = context, text, end_s
 
     async def follow(self, pause_s: float = LOOK_S) -> None:
         """Look now and then, until it is cancelled; in a thread, as a file system may keep whoever asks it waiting."""

@@ -211,6 +211,16 @@ S, T = (record({"name": "y", "type": "int"}, name=name) for name in "ST")
         (ENUM, {**ENUM, "symbols": ["c"], "default": "c"}, "a", "c"),
         (ENUM, {**ENUM, "symbols": ["c"], "default": "c", "name": "E2", "aliases": ["E"]}, "a", "c"),
         (S, {**T, "aliases": ["S"]}, {"y": 1}, {"y": 1}),
+        # For the specification what counts is the type that a logical type is of.
+        ("int", DAY, 1, date(1970, 1, 2)),
+        (DAY, "int", 1, 1),
+        ("long", MILLIS, 1, datetime(1970, 1, 1, microsecond=1000, tzinfo=UTC)),
+        ("long", ["null", MICROS], 1, datetime(1970, 1, 1, microsecond=1, tzinfo=UTC)),
+        (MICROS, "long", 1, 1),
+        ("bytes", CENTS, b"\x7b", Decimal("1.23")),
+        ({**FIXED, "logicalType": "decimal", "precision": 3}, FIXED, b"\x00\x7b", b"\x00\x7b"),
+        (MICROS, ["long", MICROS], 1, {"member1": datetime(1970, 1, 1, microsecond=1, tzinfo=UTC)}),
+        ("long", {"type": "long", "logicalType": "time-micros"}, 1, 1),
         (S, record({"name": "z", "type": "long", "aliases": ["y"]}, name="S"), {"y": 1}, {"z": 1}),
     ],
 )
@@ -228,9 +238,11 @@ def test_what_was_written_is_read_with_a_newer_schema(old: Any, new: Any, value:
         (ENUM, {**ENUM, "symbols": ["a"]}, "x had the symbol b"),
         (S, T, "x was S, and would be T"),
         (FIXED, {**FIXED, "size": 3}, "x was F, and would be F"),
-        (CENTS, {**CENTS, "scale": 1}, "x was decimal, and would be decimal"),
-        (CENTS, "bytes", "x was decimal, and would be bytes"),
-        (DAY, "long", "x was date, and would be long"),
+        (CENTS, {**CENTS, "scale": 1}, "x was decimal(4,2), and would be decimal(4,1): what is written would have"),
+        (MILLIS, MICROS, "x was timestamp-millis, and would be timestamp-micros: what is written would have another"),
+        (CENTS, "string", "x was decimal(4,2), and would be string: with a logicalType, a type stays bytes"),
+        (DAY, "long", "x was date, and would be long: with a logicalType, a type stays int"),
+        ("int", MILLIS, "x was int, and would be timestamp-millis: with a logicalType, a type stays int"),
         ({"type": "array", "items": "long"}, {"type": "array", "items": "int"}, "x[] was long"),
         ({"type": "map", "values": "long"}, {"type": "map", "values": "int"}, "x.* was long"),
         (S, record({"name": "z", "type": "int"}, name="S"), "x.z is new, and has no default"),
@@ -281,6 +293,12 @@ def test_what_a_reader_has_no_type_for_is_a_misfit() -> None:
     for old, new, value in ((["int", "string"], "int", "a"), ("string", ["null", "int"], "a")):
         with pytest.raises(Misfit, match="of a type that the schema doesn't have"):
             read(x(old), encode(x(old), {"x": value}), x(new))
+
+
+def test_what_a_logical_type_that_was_added_has_no_value_for_is_a_misfit_for_it_alone() -> None:
+    assert read(x("long"), long(0), x(MILLIS)) == datetime(1970, 1, 1, tzinfo=UTC)
+    with pytest.raises(Misfit, match="x: the time is before the year 1, or after 9999"):
+        read(x("long"), long(2**62), x(MILLIS))
 
 
 def test_an_enum_that_lost_a_symbol_is_a_misfit_for_it_alone() -> None:

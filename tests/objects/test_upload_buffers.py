@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from lakemq.jobs.session.object_storage import object_conf
+from lakemq.jobs.session.object_storage import BUFFER_DIR, object_conf
 from lakemq.jobs.session.upload_buffers import BUFFERS, buffer_folder
+from lakemq.model.errors import SettingsError
 from lakemq.testing.object_store import ObjectStore
 from tests.objects.stores import path_in
 
@@ -47,7 +48,7 @@ def test_what_a_killed_process_left_goes_at_the_next_start_and_what_others_have_
         assert not left.exists()
         assert (kept / "s3ablock-0001.tmp").exists()
         assert buffer_folder(lake) == own
-        assert object_conf(lake)["spark.hadoop.fs.s3a.buffer.dir"] == str(own)
+        assert object_conf(lake, {})["spark.hadoop.fs.s3a.buffer.dir"] == str(own)
         assert stat.S_IMODE(own.stat().st_mode) == 0o700
         alive.kill()
 
@@ -76,3 +77,15 @@ def another(work_dir: Path) -> subprocess.Popen[str]:
 def folder_of(process: subprocess.Popen[str]) -> Path:
     assert process.stdout is not None
     return Path(process.stdout.readline().strip())
+
+
+@pytest.mark.parametrize("name", ["a,b", "${user.home}"])
+def test_a_folder_that_hadoop_would_take_for_others_is_refused_unless_another_is_given(
+    object_store: ObjectStore, tmp_path: Path, name: str
+) -> None:
+    """With a comma in it bodies came to be in two other folders, which nobody cleans up."""
+    found = path_in(object_store, "s3://bucket/lake", tmp_path)
+    lake = type(found)(found.bucket, found.key, tmp_path / name)
+    with pytest.raises(SettingsError, match=r"Hadoop can't keep uploads in .* Set lake\.work_dir"):
+        object_conf(lake, {})
+    assert BUFFER_DIR not in object_conf(lake, {BUFFER_DIR: "/one,/other"})

@@ -18,14 +18,17 @@ import pytest
 
 from lakemq.model.errors import SettingsError
 from lakemq.settings import Tls as Files
-from lakemq.testing import GatewayProcess, start_gateway
+from lakemq.storage.disk.clock import SystemClock
+from lakemq.testing import GatewayProcess, start_gateway, start_nameserver
 from lakemq.web.certificate import text_of, validity_of
 from lakemq.web.tls import AGAIN_LOOKS, Tls
 from tests.certificates import Authority, Pair, openssl
 from tests.gateway.http_client import check_problem, pull, put_topic
+from tests.metrics.page import Page
 from tests.open_files import no_descriptors
 
 WAIT_S = 60
+DAY_S = 86_400
 ECHO = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -497,12 +500,22 @@ def test_whether_a_certificate_is_valid_is_told_by_what_it_speaks(
 ) -> None:
     theirs = str(authority.file) if asks_for_theirs else ""
     faults = list[str]()
+    ends_s = list[float | None]()
     for each in (authority.pair("new"), authority.pair("old", days=-1)):
         each.cert.write_bytes("# für uns\n".encode("latin-1") + each.cert.read_bytes())
         context = Tls(Files(cert_file=str(each.cert), key_file=str(each.key), client_ca_file=theirs)).context
         context.minimum_version = context.maximum_version = version
-        faults.append(validity_of(context, text_of(str(each.cert))).fault)
+        fault, end_s = validity_of(context, text_of(str(each.cert)))
+        faults.append(fault)
+        ends_s.append(end_s)
     assert faults == ["", "it has run out"]
+    if not asks_for_theirs or version is ssl.TLSVersion.TLSv1_3:  # else it shows itself to nobody without one
+        new_s, old_s = (each or 0.0 for each in ends_s)
+        assert old_s < now_s() < new_s
+
+
+def now_s() -> float:
+    return SystemClock().now_ms() / 1000
 
 
 def put(pair: Pair, source: Pair) -> None:
@@ -553,3 +566,22 @@ def test_a_server_does_not_start_without_what_its_settings_name(pair: Pair, tmp_
     with pytest.raises(RuntimeError, match=r"tls.key_file: .*missing.key can't be used: No such file"):
         start_gateway(tmp_path / "data", tls__cert_file=pair.cert, tls__key_file=tmp_path / "missing.key")
     assert not (tmp_path / "data").exists()
+
+
+def test_gateway_and_name_server_say_when_their_certificate_expires_also_of_a_new_one(
+    authority: Authority, tmp_path: Path
+) -> None:
+    own = Pair(tmp_path / "cert.pem", tmp_path / "key.pem")
+    put(own, authority.pair("few-days", days=3))
+    options = {"tls__cert_file": own.cert, "tls__key_file": own.key}
+    gateway = start_gateway(tmp_path / "data", **options)
+    name_server = start_nameserver(**options)
+    with gateway, name_server, ExitStack() as stack:
+        asked: list[Callable[[], float]] = []
+        for url, name in ((gateway.url, "lakemq_"), (name_server.url, "lakemq_nameserver_")):
+            http = stack.enter_context(httpx.Client(base_url=url, trust_env=False, verify=trusting(authority)))
+            metric = f"{name}certificate_expiry_timestamp_seconds"
+            asked.append(lambda http=http, metric=metric: Page(http)(metric) - now_s())
+        assert all(2 * DAY_S < ask() < 3 * DAY_S + 60 for ask in asked)
+        put(own, authority.pair("many-days", days=30))
+        wait_for(lambda: all(29 * DAY_S < ask() < 30 * DAY_S + 60 for ask in asked))

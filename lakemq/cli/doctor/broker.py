@@ -15,6 +15,9 @@ LATE_S = 0.25
 """An event loop that woke so late has kept everybody waiting."""
 LATE_SHARE_MAX = 0.001
 
+CERTIFICATE_S_MIN = 14 * 86_400
+"""A certificate that is valid for less should have been renewed."""
+
 ADVICE = {
     "the job ": "start the jobs: `lakemq jobs`; what they say last is in their log",
     "nothing can leave the log": "let the jobs run and reach the lake: until then the log grows",
@@ -43,8 +46,8 @@ class Broker(NamedTuple):
     else. `silent`: what it did not answer, each a reason. `unready`: why it takes no messages; empty: it
     does. `degraded`: what it says is wrong; None: it doesn't tell who asks. `ahead_s`: so far this machine's clock is
     before its; None: not known. `metrics`: samples without a label, by name, and `loop_late`, the share of turns that
-    came `LATE_S` late. `dead_open`: by group, how many dead letters are open, all others' as `OTHER`; empty: it doesn't
-    tell who asks."""
+    came `LATE_S` late. `certificate_s`: its certificate is valid for so long; None: not known. `dead_open`: by
+    group, how many dead letters are open, all others' as `OTHER`; empty: it doesn't tell who asks."""
 
     address: str
     problem: str = ""
@@ -60,6 +63,7 @@ class Broker(NamedTuple):
     dead_open: Mapping[str, float] = {}
     silent: Sequence[str] = ()
     ahead_s: float | None = None
+    certificate_s: float | None = None
 
 
 def findings_of(broker: Broker, version: str) -> Iterator[Finding]:
@@ -88,6 +92,7 @@ def findings_of(broker: Broker, version: str) -> Iterator[Finding]:
     yield from _dead_letters(broker)
     yield from _consumers(broker)
     yield from _clock_and_version(broker, version)
+    yield from _certificate(broker)
     yield from _measured(broker)
 
 
@@ -152,6 +157,14 @@ def _clock_and_version(broker: Broker, version: str) -> Iterator[Finding]:
     if broker.version and broker.version != version:
         what = f"it runs lakemq {broker.version}, and this is {version}"
         yield Finding(Grade.NOTE, broker.address, what, "have the same everywhere; followers first, then the leader")
+
+
+def _certificate(broker: Broker) -> Iterator[Finding]:
+    left_s = broker.certificate_s
+    if left_s is not None and left_s < CERTIFICATE_S_MIN:
+        what = f"its certificate expires in {left_s / 86_400:.1f} days" if left_s > 0 else "its certificate has expired"
+        do = "put a new one and its key into the files of tls.cert_file and tls.key_file: it needs no restart"
+        yield Finding(Grade.SOON if left_s > 0 else Grade.WRONG, broker.address, what, do)
 
 
 def _measured(broker: Broker) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lakemq.settings import Settings
 
 ASK_S_MAX = 10.0
+_CERTIFICATE_END = "lakemq_certificate_expiry_timestamp_seconds"
 _LOOP_LAG = "lakemq_loop_lag_seconds"
 _DEAD_OPEN = 'lakemq_group_dead_letters_open{group="'
 Answer = TypeVar("Answer")
@@ -155,6 +156,7 @@ def look_at_broker(address: str, client: HttpClient, clock: Clock) -> Broker:
     unready, degraded = _readiness(client)
     silent: list[str] = []
     samples = dict(_lines(_as_told(client.metrics, "", silent)))
+    end_s = samples.get(_CERTIFICATE_END)
     return Broker(
         address,
         version=described["version"],
@@ -167,6 +169,7 @@ def look_at_broker(address: str, client: HttpClient, clock: Clock) -> Broker:
         dead_open=_by_label(samples, _DEAD_OPEN),
         silent=silent,
         ahead_s=(now_ms - described["steady_ms"]) / 1000,
+        certificate_s=None if end_s is None else end_s - now_ms / 1000,
     )
 
 

@@ -48,6 +48,9 @@ class BrokerCollector(Collector):
         yield family("lakemq_connections", counters.connections())
         yield family("lakemq_connections_cut_total", counters.cut)
         yield family("lakemq_tls_handshakes_failed_total", counters.handshakes_failed)
+        end_s = counters.certificate_end_s()
+        known = [] if end_s is None else [((), end_s)]
+        yield families("lakemq_certificate_expiry_timestamp_seconds", known)
         yield family("lakemq_unsent_bytes", counters.unsent_bytes())
         yield family("lakemq_ahead_bytes", counters.ahead_bytes())
         yield family("lakemq_waiting_requests", len(broker.work.waiters))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -35,7 +36,7 @@ from lakemq.web.guard import Guard
 from lakemq.web.listen import allow_many_connections, listen, url_of
 from lakemq.web.protocol import Connection, make_connection_class
 from lakemq.web.server import Server, make_config
-from lakemq.web.tls import Tls, tls_of
+from lakemq.web.tls import Tls, end_of, tls_of
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ class Door(NamedTuple):
 
 def _server(settings: Settings, front: App, broker: Broker | Exchange, door: Door) -> Serving:
     work = broker.work
+    work.counters.certificate_end_s = end_of(door.tls)
     guard = Guard("gateway", settings.gateway, door.listener.getsockname()[1])
     connections = make_connection_class(ConnectionRules(settings.gateway, work.counters), guard)
     config = make_config(front, connections, settings.gateway.stop_grace_ms, door.tls)
@@ -156,7 +158,19 @@ def _opening(settings: Settings) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise LakemqError(f"can't open the log in {settings.storage.data_dir}: {error}") from None
+        full = _no_room(settings) if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        raise LakemqError(f"can't open the log in {settings.storage.data_dir}: {error}{full}") from None
+
+
+def _no_room(settings: Settings) -> str:
+    """What to do where a start can't write: after a crash it keeps a torn tail beside the log, and begins an epoch with
+    a frame of the log's state. Both are no larger than the last segment, which begins with such a frame."""
+    segments = (settings.storage.data_dir / "commitlog").glob("*.log")
+    last_bytes = max([(each.name, each.stat().st_size) for each in segments], default=("", 0))[1]
+    return (
+        f". Make {last_bytes / 2**20 + 1:,.0f} MiB of room on its disk, and start again: no start needs more. "
+        "Nothing is lost so far; remove nothing from the log's folder"
+    )
 
 
 def _collect_garbage_seldom() -> None:

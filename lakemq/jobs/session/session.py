@@ -135,7 +135,7 @@ def start_session(
     conf |= {"spark.driver.memory": settings.spark.driver_memory} | CONF | connect.CONF
     conf |= local_conf(settings.spark) | guard.guard_conf(settings.spark)
     if is_object(settings.lake.dir):
-        conf |= object_conf(settings.lake.dir)
+        conf |= object_conf(settings.lake.dir, settings.spark.conf)
     if server:
         conf |= connect.server_conf(settings.sql)
     conf = cluster.conf_for(settings.spark, conf | settings.spark.conf, _sent_jars(settings))

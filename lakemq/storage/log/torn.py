@@ -8,6 +8,7 @@ each frame after it, by how much of the segment was on disk as it was written.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from pathlib import Path
 
 from lakemq.storage.disk.files import Files
@@ -53,6 +54,10 @@ def _keep(files: Files, segment: Segment, offset: int, size: int) -> Path:
         for at in range(offset, size, CHUNK_BYTES):
             files.append_all(descriptor, segment.read(at, min(CHUNK_BYTES, size - at)))
         files.sync(descriptor)
+    except OSError:  # each start would leave another part, of what room there is
+        with suppress(OSError):
+            files.remove(path)
+        raise
     finally:
         files.close(descriptor)
     files.sync_dir(path.parent)

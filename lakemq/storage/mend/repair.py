@@ -19,6 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pyroaring import BitMap64
+
 from lakemq.model.errors import LakemqError
 from lakemq.storage.disk.files import Files
 from lakemq.storage.disk.lock import DirectoryLock
@@ -135,6 +137,9 @@ class _Repair:
         """Whether two have written the log: some positions are there twice."""
         self._left_out = 0
         """Positions whose offsets no state says, as it is the other one's."""
+        self._left_out_at = BitMap64()
+        """Which these are: some of them others have, some become holes."""
+        self._counted_twice = 0
         self.rewritten: list[str] = []
         self.frames = self.messages = self.bytes_lost = self.positions_lost = 0
         self.damages: list[Damage] = []
@@ -156,7 +161,7 @@ class _Repair:
             elif self._has_place(writer, stretch.meta, next_base):
                 self._copy(writer, segment, stretch)
             else:
-                self._leave_out(writer, segment, stretch, next_base)
+                self._leave_out(writer, segment, stretch)
         self._end(writer, index, next_base)
         self._end_position = writer.position
         writer.finish()
@@ -178,7 +183,7 @@ class _Repair:
     def pass_over(self, directory: Path) -> None:
         """Have the next start go on beyond as many offsets of each queue as messages were lost: of which
         queues they were is not known of all."""
-        unknown = self.positions_lost - self._known_lost
+        unknown = self.positions_lost - self._known_lost + self._counted_twice
         if unknown:
             log = self._state.identity.now
             reserved = read_reserved(self._files, directory, log.log_id)
@@ -236,7 +241,7 @@ class _Repair:
         topic = self._state.topics.find(run.topic)
         return topic.queues[run.queue_id].next_offset if topic and run.queue_id < len(topic.queues) else 0
 
-    def _leave_out(self, writer: _Rewriter, segment: Segment, stretch: Stretch, next_base: int | None) -> None:
+    def _leave_out(self, writer: _Rewriter, segment: Segment, stretch: Stretch) -> None:
         """A sound frame has no place in the log: it stays in the damaged file."""
         meta = stretch.meta
         assert meta is not None
@@ -245,11 +250,17 @@ class _Repair:
         why = f"position {meta.first_position} is another frame's too: two processes have written the log"
         self.damages.append(Damage(segment.path.name, stretch.offset, stretch.size, why))
         self._begin(writer)
-        end = meta.first_position + meta.count
-        # Which offsets its queues had given is not in the log any more, so all queues go on beyond as many.
-        lost = max(writer.hole(end if next_base is None else min(end, next_base)), meta.count)
-        self.positions_lost += lost
-        self._left_out += lost
+        # Its positions aren't holes yet: frames that come may have some of them. Which offsets its queues had given is
+        # not in the log any more, so all queues go on beyond as many.
+        self._left_out_at.add_range(meta.first_position, meta.first_position + meta.count)
+        self.positions_lost += meta.count
+        self._left_out += meta.count
+
+    def _hole(self, writer: _Rewriter, position: int) -> None:
+        """Skip to `position`, and count what isn't counted yet."""
+        twice = self._left_out_at.range_cardinality(writer.position, position) if position > writer.position else 0
+        self._counted_twice += twice
+        self.positions_lost += writer.hole(position) - twice
 
     def _lose(self, writer: _Rewriter, segment: Segment, stretch: Stretch, next_base: int | None) -> None:
         self.bytes_lost += stretch.size
@@ -260,6 +271,7 @@ class _Repair:
             return
         if meta.kind == KIND_MESSAGES and self._has_place(writer, meta, next_base):
             self._begin(writer)
+            self._hole(writer, meta.first_position)
             self.positions_lost += writer.hole_of(meta)
             self._known_lost += meta.count
             advance(self._state.topics, meta)
@@ -274,7 +286,7 @@ class _Repair:
         assert meta is not None
         if meta.kind != KIND_STATE:
             self._begin(writer)
-        self.positions_lost += writer.hole(meta.first_position)
+        self._hole(writer, meta.first_position)
         self._keep(stretch)
         writer.store_time_ms, writer.log = self._store_time_ms, meta.log
         writer.write(segment.read(stretch.offset, stretch.size))
@@ -284,13 +296,15 @@ class _Repair:
         """What was known to be there after the last readable frame is lost, but not given again."""
         self._begin(writer)
         if next_base is not None:
-            self.positions_lost += writer.hole(next_base)
+            self._hole(writer, next_base)
         elif index is not None and index.end_position >= writer.position:
-            self.positions_lost += writer.hole(index.end_position)
+            self._hole(writer, index.end_position)
             self._known_lost = self.positions_lost - self._left_out
             self._state.restore(index.state)
             writer.log = self._state.identity.now
             writer.state(index.state)
+        if next_base is None and self._left_out_at:
+            self._hole(writer, self._left_out_at.max() + 1)
 
 
 def _whose(files: Files, segments: list[Segment]) -> LogEpoch:

@@ -39,6 +39,7 @@ def of_machine(**facts: object) -> list[Finding]:
 
 def test_nothing_is_wrong_with_what_is_well() -> None:
     assert of_broker() == []
+    assert of_broker(certificate_s=20 * 86_400.0) == []
     assert of_machine() == []
 
 
@@ -78,6 +79,8 @@ DLQ = {"topic": "%DLQ%billing", "queues": [{"min_offset": 2, "max_offset": 7}, {
         ({"ahead_s": -7.0}, Grade.WRONG, "differ by 7 s"),
         ({"version": "0.9"}, Grade.NOTE, "lakemq 0.9, and this is 1"),
         ({"metrics": {"lakemq_damaged_segments": 2.0}}, Grade.DOWN, "2 segments"),
+        ({"certificate_s": 3.25 * 86_400}, Grade.SOON, "expires in 3.2 days"),
+        ({"certificate_s": -1.0}, Grade.WRONG, "has expired"),
         ({"metrics": {"loop_late": 0.01}}, Grade.WRONG, "of 100 turns"),
     ],
     ids=str,

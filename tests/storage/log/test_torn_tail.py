@@ -41,3 +41,26 @@ def test_tail_that_was_never_flushed_is_cut_at_its_first_bad_frame_and_kept_besi
         assert harness.read_log()[-1].body == b"more"
     harness.close()
     assert verify_log(harness.directory.parent).sound
+
+
+def test_start_on_a_full_disk_leaves_no_part_of_the_tail_and_goes_on_once_there_is_room(harness: LogHarness) -> None:
+    """Each start took what room somebody had made for it."""
+    harness.flush()
+    sizes = [harness.active.size, *write_some(harness)]
+    harness.crash()
+    (path,) = harness.segment_paths()
+    content = bytearray(path.read_bytes())
+    content[sizes[1] - 20] ^= 1
+    path.write_bytes(content)
+    harness.files.boots += 1
+    before = {each.name: each.read_bytes() for each in harness.directory.iterdir()}
+    for _ in range(2):
+        harness.files.room_bytes = 100
+        with pytest.raises(OSError, match="No space"):
+            harness.open()
+        assert {each.name: each.read_bytes() for each in harness.directory.iterdir()} == before
+    harness.files.room_bytes = len(content)
+    harness.open()
+    assert (path.parent / f"{path.name}.torn-1").read_bytes() == content[sizes[0] :]
+    harness.files.room_bytes = None
+    harness.close()

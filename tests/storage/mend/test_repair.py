@@ -259,3 +259,57 @@ def test_log_that_two_have_written_serves_again_and_gives_nothing_twice(tmp_path
         assert new.position > max(each.position for each in placed)
         assert new.queue_offset > max(each.queue_offset for each in placed if each.queue_id == queue_id)
     one.crash()
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_a_large_frame_of_the_second_writer_costs_none_of_the_first_ones(tmp_path: Path, is_last: bool) -> None:
+    """It has positions that the first writer gives only later; they were made a hole of, and those frames left out."""
+    one = LogHarness(tmp_path).open()
+    one.put_topic("a")
+    other = LogHarness(tmp_path).open()
+    ones = [one.append("a", 0, b"one").placed[0] for _ in range(2)]
+    others = other.append("a", 0, *[b"other"] * 7).placed
+    if not is_last:
+        ones += [one.append("a", 0, b"one").placed[0] for _ in range(9)]
+    one.crash()
+    other.crash()
+    repaired = repair_log(tmp_path)
+    assert repaired.positions_lost == 7
+    assert verify_log(tmp_path).sound
+    assert repair_log(tmp_path).segments_rewritten == []
+    one.open()
+    assert [(message.position, message.body) for message in one.read_queue("a", 0)] == [
+        (each.position, b"one") for each in ones
+    ]
+    new = one.append("a", 0, b"new").placed[0]
+    assert new.position > max(each.position for each in (*ones, *others))
+    assert new.queue_offset > max(each.queue_offset for each in (*ones, *others))
+    one.crash()
+
+
+def test_whatever_two_have_written_is_repaired_and_nothing_is_given_twice(tmp_path: Path) -> None:
+    seed = random.randrange(2**32)
+    chance = random.Random(seed)
+    for round_ in range(12):
+        folder = tmp_path / str(round_)
+        writers = [LogHarness(folder).open()]
+        writers[0].put_topic("a")
+        writers.append(LogHarness(folder).open())
+        placed = [
+            each
+            for _ in range(chance.randrange(2, 25))
+            for bodies in [[b"x"] * chance.choice([1, 1, 5])]
+            for each in chance.choice(writers).append("a", chance.randrange(2), *bodies).placed
+        ]
+        for each in writers:
+            each.crash()
+        repair_log(folder)
+        assert verify_log(folder).sound, f"seed {seed}"
+        assert repair_log(folder).segments_rewritten == [], f"seed {seed}"
+        one = writers[0].open()
+        for queue_id in range(2):
+            new = one.append("a", queue_id, b"new").placed[0]
+            assert new.position > max(each.position for each in placed), f"seed {seed}"
+            given = [each.queue_offset for each in placed if each.queue_id == queue_id]
+            assert new.queue_offset > max(given, default=-1), f"seed {seed}"
+        one.crash()
