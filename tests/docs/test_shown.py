@@ -31,6 +31,8 @@ OF_OTHERS = {
     "--kinds": ("tests.chaos", "--kinds", "kill"),
     "--seed": ("tests.chaos", "--seed", "1"),
     "--to-goals": ("tests.reliability.crash", "--to-goals"),
+    "--steps": ("tests.reliability.mixed", "--old", "HEAD", "--steps", "switch 1"),
+    "--old-nameserver": ("tests.reliability.mixed", "--old", "HEAD", "--old-nameserver"),
     "--switches": ("tests.reliability.switch", "--switches", "1"),
     "--consumers": ("tests.reliability.switch", "--consumers"),
     "--deaths": ("tests.reliability.switch", "--deaths", "1"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,13 @@ from tests.gateway.http_client import connect
 from tests.reliability.network import CLIENT, Network
 
 UNTIL_S_MAX = 120.0
+
+
+def spawn_with(lakemq: Path, command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    """Start a process that imports lakemq from that folder."""
+    return subprocess.Popen(
+        command, env={**environment, "PYTHONPATH": str(lakemq)}, cwd=lakemq, stderr=subprocess.PIPE, text=True
+    )
 
 
 class TooLong(AssertionError):
@@ -65,6 +73,8 @@ class Fleet(Replicas):
         self.is_sync = options["replication__ack"] == "sync"
         self.lives: list[tuple[int, GatewayProcess]] = []
         """All processes that there ever were, for what they said."""
+        self.lakemq: dict[int, Path] = {}
+        """Folders with another lakemq than this one, by the replica that is to run it from its next start on."""
         self.refused = 0
         """So many starts were refused, and the folder was begun anew."""
         if etcd is not None:
@@ -88,6 +98,8 @@ class Fleet(Replicas):
             options |= {"gateway__host": host, "gateway__port": 8080, "auth__insecure": "true", "token": TOKEN.text}
             spawn = partial(self.network.spawn, str(replica))
             self._give_token(replica)
+        elif replica in self.lakemq:
+            spawn = partial(spawn_with, self.lakemq[replica])
         process = start_gateway(self.folder(replica), spawn=spawn, **options)
         self._ports[replica] = int(process.url.rpartition(":")[2])
         self.running[replica] = process
