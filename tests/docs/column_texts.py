@@ -16,7 +16,7 @@ TABLE_TEXTS = {
     "audit": "One row for each action or refusal that the broker recorded ([security.md](security.md#the-audit)). A view. *live*",
     "maintenance_runs": "One row for each run of a maintenance job.",
     "lake_stats": "One row for each table and topic and run of the job `stats`.",
-    "log_holes": "One row for each range of positions that the log no longer holds.",
+    "log_holes": "One row for each range of positions that the log no longer holds, or that an erasure is to take from it.",
 }
 
 COLUMNS = {
@@ -136,7 +136,8 @@ OF_TABLES: dict[str, dict[str, str]] = {
     "log_holes": {
         "first_position": "the first position",
         "last_position": "the last position",
-        "kind": "`erased`, `lost` or `dropped`",
+        "kind": "`erased`, `lost` or `dropped`; or `erasing`: an erasure began, and is done where another row says "
+        "`erased`",
         "seen_at": "when it was found",
     },
 }

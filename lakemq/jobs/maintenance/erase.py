@@ -3,47 +3,47 @@
 First the log, so that nothing comes into the tables again; then the tables' rows, and `messages` last, once
 the other tables' deletes are on disk: after a kill or a power cut at any time, the same condition finds again what
 is still to be erased. Then the files that held the rows.
+
+Before the log loses anything, the holes are on disk as ones that have begun. They excuse what tables lack only once
+`messages` is about to lose it: where an erasure ends sooner, `verify` must find what is lost later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Collection, Iterable
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
 from lakemq.jobs.errors import InvalidStatement
-from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.log_client import LogClient, LogEnd
 from lakemq.jobs.maintenance.erased_files import has_begun, remove_files, set_begun, what_waits
-from lakemq.jobs.maintenance.owed_erasures import PLACES, back, owe, places_of, settle
+from lakemq.jobs.maintenance.owed_erasures import away, back, owe, places_of, settle
+from lakemq.jobs.maintenance.places import PLACES, count_by, pc, positions_of, united
 from lakemq.jobs.maintenance.progress import catch_up, ends_of, held_of_others
 from lakemq.jobs.maintenance.rebuild import is_below
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.sql.catalog import register_catalog
 from lakemq.jobs.sql.condition import check_condition
-from lakemq.jobs.tables.holes import ERASED, append_holes, ranges_of
+from lakemq.jobs.tables.holes import ERASED, ERASING, append_holes, ranges_of
 from lakemq.jobs.tables.scheduled import SCHEDULED
 from lakemq.jobs.tables.scheduled_writer import TURN
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.jobs.tables.transactions import TRANSACTIONS
 from lakemq.jobs.tables.turns import KEEPING, turn_of
-from lakemq.model.errors import LakemqError
+from lakemq.model.errors import LakemqError, LogReplaced
 from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, NACK_TOPIC, REPLY_TOPIC
 from lakemq.model.spark_sql import literal
 from lakemq.objects.table_place import sql_place
 from lakemq.storage.lake.merge_files import remove_left_parts
 from lakemq.storage.lake.progress import read_progress
-
-# Its functions are made as it is imported: no type checker sees them.
-pc: Any = pyarrow.compute
 
 LOG_CHUNK = 100_000
 """Positions in a request to a broker."""
@@ -66,7 +66,9 @@ def erase(work: Work) -> Outcome:
     Spark can't understand, `BrokerUnavailable`, and `LakemqError` for too many messages.
 
     Of brokers that the jobs no longer follow it erases what the lake holds. `logs_not_asked` names them, with how many
-    of their messages were found: a log of theirs may still hold these and others.
+    of their messages were found: a log of theirs may still hold these and others. `logs_not_owed` names those of them
+    that no later erasure will ask for these either: the lake doesn't know which log they had. Raises `LogReplaced` when
+    a broker has another log than the lake's.
     """
     where = work.parameters.get("where")
     if not isinstance(where, str):
@@ -74,18 +76,20 @@ def erase(work: Work) -> Outcome:
     check_condition(where)
     register_catalog(work.session, work.lake)
     work.at("waits until the lake has all of the log")
+    _check_logs(work)
     ends = catch_up(work)
     others = held_of_others(work, ends)
     work.at("looks for the messages")
     found = _find(work, where, ends | others, ends | others)
     if work.parameters.get("dry_run"):
-        return Outcome(_counted(found, others) | {"dry_run": True})
+        return Outcome(_counted(work, found, others) | {"dry_run": True})
     detail: dict[str, Any] = {}
     debts = back(work.lake, work.broker_url)
     if debts:
         due = places_of(debts.values())
-        detail["logs_asked_later"] = _count_by(due, "broker")
-        found = _united(found, due)
+        detail["logs_asked_later"] = count_by(due, "broker")
+        found = united(found, due)
+    found = united(found, _came_again(work, debts))
     if found.num_rows:
         work.at(f"erases {found.num_rows:,} messages in the logs")
         found, detail["log"] = _erase_in_logs(work, where, ends, others, found)
@@ -94,6 +98,7 @@ def erase(work: Work) -> Outcome:
         with KEEPING:  # from the first of topics' own tables on: what is read of `messages` before would come back
             detail["tables"] = _erase_in_topic_tables(work, found)
             detail["tables"] |= {table.name: _erase_in_table(work, table, found) for table in _BEFORE_MESSAGES}
+            _note_holes(work, found, ERASED)
             # Deletes come to disk in any order: a power cut could bring these rows back, with none in `messages` to
             # find them by.
             work.bring_to_disk()
@@ -109,20 +114,34 @@ def erase(work: Work) -> Outcome:
         _forget_at_brokers(work)
         set_begun(work.lake, begun=False)
     settle(work.lake, debts)
-    return Outcome(_counted(found, others) | detail)
+    return Outcome(_counted(work, found, others) | detail)
 
 
-def _counted(found: pa.Table, others: Iterable[str]) -> dict[str, Any]:
+def _counted(work: Work, found: pa.Table, others: Iterable[str]) -> dict[str, Any]:
     """`others`: the brokers whose logs can't be asked."""
-    counted: dict[str, Any] = {"messages": found.num_rows, "topics": _count_by(found, "topic")}
-    by_broker = _count_by(found, "broker")
+    counted: dict[str, Any] = {"messages": found.num_rows, "topics": count_by(found, "topic")}
+    by_broker = count_by(found, "broker")
     not_asked = {broker: by_broker.get(broker, 0) for broker in sorted(others)}
-    return counted | ({"logs_not_asked": not_asked} if not_asked else {})
+    known = read_progress(MESSAGES.path(work.lake)).logs if not_asked else {}
+    not_owed = {broker: count for broker, count in not_asked.items() if count and broker not in known}
+    counted |= {"logs_not_asked": not_asked} if not_asked else {}
+    return counted | ({"logs_not_owed": not_owed} if not_owed else {})
 
 
-def _count_by(found: pa.Table, column: str) -> dict[str, int]:
-    counts = found.group_by(column).aggregate([("position", "count")]).to_pylist()
-    return {row[column]: row["position_count"] for row in sorted(counts, key=lambda row: row[column])}
+def _check_logs(work: Work) -> None:
+    for address in work.broker_url.split(","):
+        with closing(LogClient(address)) as client:
+            _check_log(work, client.end())
+
+
+def _check_log(work: Work, end: LogEnd) -> None:
+    """In another log than the lake's the same positions mean other messages: those would go."""
+    log_id = read_progress(MESSAGES.path(work.lake)).log_id(end.broker)
+    if log_id not in {"", end.log_id}:
+        raise LogReplaced(
+            f"the lake holds the log {log_id} of {end.broker}, whose log is {end.log_id} now: nothing is erased before "
+            "`lakemq lake adopt` has kept the old log's messages under another name"
+        )
 
 
 def _find(work: Work, where: str, ends: dict[str, int], linked_ends: dict[str, int]) -> pa.Table:
@@ -137,7 +156,7 @@ def _find(work: Work, where: str, ends: dict[str, int], linked_ends: dict[str, i
     found, asked = PLACES.empty_table(), pa.array([], pa.string())
     while True:
         taken = rows.limit(MESSAGES_MAX + 1).toArrow()
-        found = _united(found, taken)
+        found = united(found, taken)
         if found.num_rows > MESSAGES_MAX:
             raise LakemqError(f"more than {MESSAGES_MAX} messages at a time: narrow the condition")
         ids = pc.list_flatten(taken["links"]).unique().cast(pa.string())
@@ -147,12 +166,6 @@ def _find(work: Work, where: str, ends: dict[str, int], linked_ends: dict[str, i
         asked = pa.concat_arrays([asked, new])
         work.check()
         rows = _linked_by(work, messages, new)
-
-
-def _united(found: pa.Table, more: pa.Table) -> pa.Table:
-    """The places of both, each once, in the order of the log."""
-    both = pa.concat_tables([found, more.select(PLACES.names).cast(PLACES)])
-    return both.group_by(PLACES.names).aggregate([]).sort_by([("broker", "ascending"), ("position", "ascending")])
 
 
 def _says_why() -> Column:
@@ -202,47 +215,64 @@ def _erase_in_logs(
     while ends_of(work.broker_url) != looked:
         work.check()
         looked = catch_up(work)
-        grown = _united(found, _find(work, where, ends | others, looked | others))
+        grown = united(found, _find(work, where, ends | others, looked | others))
         if grown.num_rows == found.num_rows:  # nothing is made any more of what is erased
             break
         found = grown
         erased += _erase_in_log(work, found)
-    asked = sum(count for broker, count in _count_by(found, "broker").items() if broker not in others)
+    asked = sum(count for broker, count in count_by(found, "broker").items() if broker not in others)
     return found, {"erased": erased, "not_there": asked - erased}
 
 
 def _erase_in_log(work: Work, found: pa.Table) -> int:
     """How many messages the logs held and now don't."""
-    for broker in _count_by(found, "broker"):
-        append_holes(work.lake, broker, ranges_of(_positions(found, broker)), ERASED)
+    positions = _note_holes(work, found, ERASING)
     work.bring_to_disk()  # a power cut would leave a log without these messages, and nobody would know that they went
     erased = 0
     for address in work.broker_url.split(","):
-        client = LogClient(address)
-        try:
-            positions = _positions(found, client.end().broker)
-            for at in range(0, len(positions), LOG_CHUNK):
+        with closing(LogClient(address)) as client:
+            end = client.end()
+            _check_log(work, end)
+            there = positions.get(end.broker, [])
+            for at in range(0, len(there), LOG_CHUNK):
                 work.check()
-                erased += client.erase(positions[at : at + LOG_CHUNK])
-        finally:
-            client.close()
+                erased += client.erase(there[at : at + LOG_CHUNK])
     return erased
+
+
+def _note_holes(work: Work, found: pa.Table, kind: str) -> dict[str, list[int]]:
+    """The positions of what is found, by broker."""
+    positions = positions_of(found)
+    for broker, each in positions.items():
+        append_holes(work.lake, broker, ranges_of(each), kind)
+    return positions
 
 
 def _forget_at_brokers(work: Work) -> None:
     """Each erasure has the gateway forget what it has read of the lake, one of nothing too."""
     for address in work.broker_url.split(","):
-        client = LogClient(address)
-        try:
+        with closing(LogClient(address)) as client:
             client.erase([])
-        finally:
-            client.close()
+
+
+def _came_again(work: Work, debts: Collection[str]) -> pa.Table:
+    """What is owed of logs that are away again, and has rows: they were back without an erasure, and a table that was
+    behind `messages` took from them what `messages` no longer led to. `debts`: of these logs it will be erased."""
+    logs = {broker: mark.log_id for broker, mark in read_progress(MESSAGES.path(work.lake)).logs.items()}
+    places = places_of(away(work.lake, logs, debts))
+    found = PLACES.empty_table()
+    if places.num_rows:
+        asked = F.broadcast(work.session.createDataFrame(places))
+        for table in work.tables():
+            rows = work.rows(table).select("broker", "position")
+            found = united(found, asked.join(rows, ["broker", "position"], "left_semi").toArrow())
+    return found
 
 
 def _owe(work: Work, found: pa.Table, others: Iterable[str]) -> None:
     """Has the logs that couldn't be asked be asked once they can be: then nothing of it is in the lake."""
     logs = read_progress(MESSAGES.path(work.lake)).logs
-    lacking = set(_count_by(found, "broker")).intersection(others, logs)
+    lacking = set(count_by(found, "broker")).intersection(others, logs)
     owe(work.lake, {broker: logs[broker].log_id for broker in lacking}, found)
 
 
@@ -273,10 +303,9 @@ def _delete(work: Work, path: Path, found: pa.Table, broker_column: str = "broke
     work.forget_cached()
     target = sql_place(path)
     if found.num_rows <= _IN_LIST_MAX:  # Delta finds the files by their statistics then
-        brokers: list[str] = sorted(set(found["broker"].to_pylist()))
         each = (
-            f"{broker_column} = {literal(broker)} AND {column} IN ({', '.join(map(str, _positions(found, broker)))})"
-            for broker in brokers
+            f"{broker_column} = {literal(broker)} AND {column} IN ({', '.join(map(str, positions))})"
+            for broker, positions in positions_of(found).items()
         )
         condition = " OR ".join(f"({part})" for part in each)
         rows = work.session.sql(f"DELETE FROM {target} WHERE {condition}").toArrow()  # noqa: S608 (numbers, names)
@@ -290,9 +319,3 @@ def _delete(work: Work, path: Path, found: pa.Table, broker_column: str = "broke
         f"AND t.{column} BETWEEN {low} AND {high} WHEN MATCHED THEN DELETE"
     ).toArrow()
     return int(rows["num_deleted_rows"][0].as_py())
-
-
-def _positions(found: pa.Table, broker: str) -> list[int]:
-    """In order."""
-    pairs = zip(found["broker"].to_pylist(), found["position"].to_pylist(), strict=True)
-    return [position for name, position in pairs if name == broker]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
-from lakemq.jobs.tables.holes import Holes
-
 _QUEUE = ("topic", "queue_id")
 QUEUES_MAX = 1000
 
 
-def gaps_of(consume_queue: DataFrame, holes: Holes, gaps_max: int) -> Iterator[dict[str, Any]]:
-    """The gaps of one broker's queues, at most `gaps_max`.
+def gaps_of(
+    consume_queue: DataFrame, count_holes: Callable[[int, int], int], gaps_max: int
+) -> Iterator[dict[str, Any]]:
+    """The gaps of one broker's queues, at most `gaps_max`. `count_holes`: how many positions between two others hold
+    no message, by the log and by the table.
 
     A queue's offsets grow by one with each message, whatever becomes of its topic. So what is
     between two neighbours in the queue was between their positions in the log; as many holes there
@@ -39,7 +40,7 @@ def gaps_of(consume_queue: DataFrame, holes: Holes, gaps_max: int) -> Iterator[d
     for row in rows.where("before_offset - after_offset > 1").toLocalIterator():
         gap: dict[str, Any] = row.asDict()
         lacking = gap["before_offset"] - gap["after_offset"] - 1
-        if holes.count_between(gap["after_position"], gap["before_position"]) < lacking:
+        if count_holes(gap["after_position"], gap["before_position"]) < lacking:
             yield gap | {"missing": lacking}
             found += 1
             if found >= gaps_max:

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.maintenance.places import PLACES, pc, positions_of
 from lakemq.jobs.maintenance.requests import FOLDER
 from lakemq.jobs.tables.holes import Hole, Holes, ranges_of
 from lakemq.storage.lake.object_files import files_of
 
-PLACES = pa.schema({"broker": pa.string(), "position": pa.int64(), "topic": pa.string()})
-"""Where a message is."""
 _OWED = "erasures_owed.json"
 
 
@@ -64,27 +63,36 @@ def owe(lake: Path, logs: Mapping[str, str], found: pa.Table) -> None:
     go that lead there. `found`: `PLACES`."""
     if not logs:
         return
-    positions: dict[str, dict[str, list[int]]] = {broker: {} for broker in logs}
-    for row in found.to_pylist():
-        if row["broker"] in positions:
-            positions[row["broker"]].setdefault(row["topic"], []).append(row["position"])
     now = owed(lake)
     for broker, log_id in logs.items():
-        more = {topic: ranges_of(each) for topic, each in positions[broker].items()}
+        there = found.filter(pc.equal(found["broker"], broker))
+        more = {topic: ranges_of(each) for topic, each in positions_of(there, "topic").items()}
         now[log_id] = now.get(log_id, Owed(broker, {})).with_more(more)
     _write(lake, now)
 
 
 def back(lake: Path, broker_url: str) -> dict[str, Owed]:
-    """What is owed of logs that can be asked now, by log id. Raises `BrokerUnavailable`."""
+    """What is owed of logs that can be asked now, by log id, under the names that their brokers have now: `adopt` may
+    have given the rows another since, and they come again under this one. Raises `BrokerUnavailable`."""
     left, found = owed(lake), dict[str, Owed]()
     for address in broker_url.split(",") if left else ():
         with closing(LogClient(address)) as client:
             end = client.end()
             debt = left.get(end.log_id)
-            if debt is not None and debt.broker == end.broker:
-                found[end.log_id] = debt
+            if debt is not None:
+                found[end.log_id] = debt._replace(broker=end.broker)
     return found
+
+
+def away(lake: Path, logs: Mapping[str, str], found: Collection[str]) -> list[Owed]:
+    """What is owed of all other logs than those, which were `found`, under the names by which the lake has their rows;
+    `logs`: by broker the log that its rows are of."""
+    names = {log_id: broker for broker, log_id in logs.items()}
+    return [
+        debt._replace(broker=names[log_id])
+        for log_id, debt in owed(lake).items()
+        if log_id not in found and log_id in names
+    ]
 
 
 def places_of(debts: Iterable[Owed]) -> pa.Table:

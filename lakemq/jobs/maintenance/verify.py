@@ -25,7 +25,17 @@ from lakemq.jobs.source.log_range import read_range
 from lakemq.jobs.source.options import SourceOptions
 from lakemq.jobs.source.plan import LogPartition
 from lakemq.jobs.tables.digest import SAMPLE, compare, differences
-from lakemq.jobs.tables.holes import LOST, Hole, Holes, append_holes, holes_of_log, read_holes
+from lakemq.jobs.tables.holes import (
+    ERASED,
+    LOST,
+    Hole,
+    Holes,
+    append_holes,
+    holes_of_log,
+    ranges_of,
+    read_begun,
+    read_holes,
+)
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.model.errors import LakemqError, LogReplaced
@@ -98,6 +108,8 @@ class _Broker:
         self._work, self._report, self._broker, self._end, self._client = work, report, broker, end, client
         self._frames = {name: frame.where(F.col("broker") == broker) for name, frame in frames.items()}
         self._holes: list[Hole] = read_holes(work.lake, broker)
+        self._begun = Holes(read_begun(work.lake, broker))
+        self._filled: list[Hole] = []
         self._log_begin = end if client is None else min(end, client.end().begin_position)
         self._options = SourceOptions(brokers=(client.address,) if client is not None else ("",))
 
@@ -108,7 +120,10 @@ class _Broker:
             self._part(low, min(self._end, low + self._work.options.verify_rows))
         self._report.brokers[self._broker] = {"from": begin, "to": self._end, "log_from": self._log_begin}
         below = self._frames[CONSUME_QUEUE.name].where(F.col("position") < self._end)
-        for gap in gaps_of(below, Holes(self._holes), FINDINGS_MAX):
+        holes, filled = Holes(self._holes), Holes(self._filled)
+        for gap in gaps_of(
+            below, lambda *between: holes.count_between(*between) - filled.count_between(*between), FINDINGS_MAX
+        ):
             self._report.add(check="queue", broker=self._broker, **gap)
 
     def _first(self, table: LakeTable) -> int:
@@ -127,6 +142,17 @@ class _Broker:
             log_low = max(low, self._client.end().begin_position)
             if log_low < high:
                 self._part_of_log(self._client, messages.where(F.col("position") >= log_low), log_low, high)
+        if holes := self._holes_between(low, high):  # a hole excuses no other row's lack where its own row is there
+            self._filled += ranges_of(self._there(rows[CONSUME_QUEUE.name], holes))
+
+    def _holes_between(self, low: int, high: int) -> list[int]:
+        return Holes(hole for hole in self._holes if hole.first < high and hole.last >= low).positions(low, high)
+
+    def _there(self, rows: DataFrame, positions: list[int]) -> list[int]:
+        """Those of the positions that have a row."""
+        asked = self._work.session.createDataFrame(pa.table({"position": positions}))
+        found = rows.join(F.broadcast(asked), "position", "left_semi").select("position").distinct()
+        return found.toArrow()["position"].to_pylist()
 
     def _part_of_log(self, client: LogClient, messages: DataFrame, low: int, high: int) -> None:
         columns = [name for name in MESSAGES.columns if name != "body" or self._work.options.verify_bodies]
@@ -137,11 +163,9 @@ class _Broker:
             if isinstance(error, LogReplaced) or client.end().begin_position <= low:
                 self._report.add(check="log", broker=self._broker, low=low, high=high, error=error.detail)
             return
-        append_holes(self._work.lake, self._broker, holes, LOST)
-        if holes:
-            self._work.bring_to_disk()  # nothing writes them again
+        empty = Holes(holes).positions(low, high)
+        self._note(empty, messages)
         self._holes += holes
-        empty = [position for hole in holes for position in range(hole.first, hole.last + 1)]
         self._report.log_rows += high - low - len(empty)
         if empty:  # what the lake had before the log lost it, it may keep
             positions = self._work.session.createDataFrame(pa.table({"position": empty}))
@@ -150,6 +174,19 @@ class _Broker:
         log = read_range(self._work.session, [partition], columns, self._options)
         log = log.where(_is_kept(read_cuts(self._work.lake)))
         self._compare(MESSAGES, log, messages, low, high, columns)
+
+    def _note(self, empty: list[int], messages: DataFrame) -> None:
+        """Writes down what the log has lost by itself, and what an erasure took from it that was cut short, where the
+        lake hasn't it either: where it still has it, the erasure is to find it there, and to say so then."""
+        if not empty:
+            return
+        known = self._holes_between(empty[0], empty[-1] + 1)
+        begun = set(self._begun.positions(empty[0], empty[-1] + 1)).difference(known)
+        if taken := begun.intersection(empty):
+            gone = taken.difference(self._there(messages, sorted(taken)))
+            append_holes(self._work.lake, self._broker, ranges_of(gone), ERASED)
+        append_holes(self._work.lake, self._broker, ranges_of(set(empty) - taken), LOST)
+        self._work.bring_to_disk()  # nothing writes them again
 
     def _compare(
         self,

@@ -1,11 +1,12 @@
 """The table `log_holes`: positions that hold no message any more, erased, lost or dropped, as ranges.
 
+And those of erasures that have begun: where one was cut short, the messages are still there, and can be lost later.
 Who was erased is not in it, only where. Written and read without Spark.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,8 @@ from lakemq.objects.table_place import delta_place
 from lakemq.storage.disk.clock import SystemClock
 
 ERASED, LOST, DROPPED = "erased", "lost", "dropped"
+ERASING = "erasing"
+"""The logs were about to be asked: says that what a log lacks there went on purpose, and excuses no table."""
 
 
 class Hole(NamedTuple):
@@ -55,6 +58,15 @@ class Holes:
             at += 1
         return count
 
+    def positions(self, begin: int, end: int) -> list[int]:
+        """Each position from `begin` on, below `end`, that is in a hole."""
+        found, at = list[int](), bisect_left(self._ends, begin)
+        while at < len(self._holes) and self._holes[at].first < end:
+            hole = self._holes[at]
+            found += range(max(hole.first, begin), min(hole.last + 1, end))
+            at += 1
+        return found
+
 
 def ranges_of(positions: Iterable[int]) -> list[Hole]:
     """Single positions as ranges."""
@@ -62,17 +74,26 @@ def ranges_of(positions: Iterable[int]) -> list[Hole]:
 
 
 def read_holes(lake: Path, broker: str) -> list[Hole]:
-    """All that is known of this broker's log."""
+    """All that is known of this broker's log, but for what was only about to be erased."""
+    return [hole for hole, kind in _read(lake, broker) if kind != ERASING]
+
+
+def read_begun(lake: Path, broker: str) -> list[Hole]:
+    """What was to be erased of this broker's log, whether it was or not."""
+    return [hole for hole, kind in _read(lake, broker) if kind == ERASING]
+
+
+def _read(lake: Path, broker: str) -> list[tuple[Hole, str]]:
     if not is_table(lake / HOLES):
         return []
     table = DeltaTable(delta_place(lake / HOLES), storage_options=delta_options(lake))
     rows = table.to_pyarrow_table(filters=[("broker", "=", broker)])
-    return [Hole(row["first_position"], row["last_position"]) for row in rows.to_pylist()]
+    return [(Hole(row["first_position"], row["last_position"]), row["kind"]) for row in rows.to_pylist()]
 
 
 def append_holes(lake: Path, broker: str, holes: Sequence[Hole], kind: str) -> None:
     """Adds what is not known yet; makes the table where there is none."""
-    known = Holes(read_holes(lake, broker))
+    known = Holes(hole for hole, of in _read(lake, broker) if of != ERASING or kind == ERASING)
     new = [hole for hole in holes if known.count_between(hole.first - 1, hole.last + 1) <= hole.last - hole.first]
     if not new:
         return
@@ -87,7 +108,7 @@ def append_holes(lake: Path, broker: str, holes: Sequence[Hole], kind: str) -> N
 
 def rename_holes(lake: Path, broker: str, name: str) -> None:
     """Has what is known of that broker's log be known of `name`'s; again it does nothing."""
-    if not read_holes(lake, broker):
+    if not _read(lake, broker):
         return
     table = DeltaTable(delta_place(lake / HOLES), storage_options=delta_options(lake))
     table.update(predicate=f"broker = '{broker}'", updates={"broker": f"'{name}'"})  # brokers' names have no quotes

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,13 @@ from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import Run
 from lakemq.jobs.tables.driver import Driver
 from lakemq.settings import Lake, Maintenance, Settings
+from lakemq.storage.lake.progress import read_progress
 from lakemq.testing import GatewayProcess
 from tests.jobs.conftest import produce_to
 from tests.jobs.lake_checks import check_once_in_each_table, wait_until_compacted
 from tests.jobs.streams import LakeRun
+
+_LOSING = ("messages", "consume_queue", "message_index")
 
 
 class Scene:
@@ -63,8 +68,25 @@ class Scene:
         driver = Driver(self.spark, self.settings.lake)
         return Runner(self.spark, self.with_options(**options), lambda: self.gateway.url, driver=driver)
 
+    def findings(self, brokers: str | None = None) -> list[dict[str, Any]]:
+        """What `verify` finds, with brokers at these addresses."""
+        driver = Driver(self.spark, self.settings.lake)
+        runner = Runner(self.spark, self.settings, lambda: brokers or self.gateway.url, driver=driver)
+        return runner.run("verify", "command").detail["findings"]
+
     def run(self, name: str, parameters: dict[str, Any] | None = None, **options: Any) -> Run:
         return self.runner(**options).run(name, "command", parameters)
+
+    @contextmanager
+    def without(self, position: int) -> Generator[None]:
+        """Within it the three tables have no row of that position."""
+        tables = {self.lake / name: read_progress(self.lake / name).version for name in _LOSING}
+        for path in tables:
+            self.spark.sql(f"DELETE FROM delta.`{path}` WHERE position = {position}")
+        yield
+        for path, version in tables.items():
+            rows = f"SELECT * FROM delta.`{path}` VERSION AS OF {version} WHERE position = {position}"
+            self.spark.sql(f"INSERT INTO delta.`{path}` {rows}")
 
     def check(self) -> None:
         self.compact()

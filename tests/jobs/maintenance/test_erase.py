@@ -16,14 +16,16 @@ import pytest
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance import erase, erased_files
 from lakemq.jobs.maintenance.erased_files import has_begun, set_begun
-from lakemq.jobs.maintenance.owed_erasures import PLACES, owe, owed
+from lakemq.jobs.maintenance.owed_erasures import owe, owed
+from lakemq.jobs.maintenance.places import PLACES
 from lakemq.jobs.maintenance.runs import read_runs
 from lakemq.jobs.maintenance.work import Work
 from lakemq.jobs.tables.holes import ERASED, Hole, append_holes, read_holes
 from lakemq.jobs.tables.schemas import HOLES
 from lakemq.jobs.tables.tables import MESSAGES
+from lakemq.model.errors import LakemqError
 from lakemq.storage.lake.delta_log import APPLICATION
-from lakemq.storage.lake.log_marks import append_identifiers, log_identifier
+from lakemq.storage.lake.log_marks import LogMark, append_identifiers, log_identifier, replaced
 from lakemq.storage.lake.merge_files import scratch_of
 from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.lake.proof_mark import read_marks
@@ -206,8 +208,9 @@ def test_what_is_sent_again_while_it_is_erased_goes_too(scene: Scene, monkeypatc
     assert files_with(scene.lake.parent / "log", SECRET) == []
 
 
-def put_rows_of(scene: Scene, broker: str, rows: list[dict[str, Any]]) -> None:
-    """In `messages`, as a broker left them that the jobs no longer follow; its log has its name as its id."""
+def put_rows_of(scene: Scene, broker: str, rows: list[dict[str, Any]], *, has_mark: bool = True) -> None:
+    """In `messages`, as a broker left them that the jobs no longer follow; its log has its name as its id, or no mark
+    says which it is."""
     filled = [
         {"broker": broker, "topic": "left", "queue_id": 0, "queue_offset": at, "position": at, "body": b"x"}
         | {"message_id": f"{broker}.{at}", "keys": [], "properties": []}
@@ -217,14 +220,15 @@ def put_rows_of(scene: Scene, broker: str, rows: list[dict[str, Any]]) -> None:
     frame = scene.spark.createDataFrame(pa.Table.from_pylist(filled, MESSAGES.schema))
     options = {"txnAppId": APPLICATION + broker, "txnVersion": str(len(rows))}
     frame.write.format("delta").mode("append").options(**options).save(str(scene.lake / "messages"))
-    append_identifiers(scene.lake / "messages", {log_identifier(broker, broker): 1})
+    if has_mark:
+        append_identifiers(scene.lake / "messages", {log_identifier(broker, broker): 1})
 
 
 def test_what_brokers_left_that_are_no_longer_followed_goes_too(scene: Scene) -> None:
     """And what was made of it, step by step: each copy names the one before as its original. And what an earlier
     erasure couldn't erase in this broker's log, while the broker was away."""
     with connect(scene.gateway) as http:
-        (late, _) = produce(http, "owed", "late", "kept")
+        (late, _) = produce(http, "owed", "late", {"body": "kept", "keys": ["kept"]})
         due = pa.Table.from_pylist([{"broker": "broker-a", "position": late["position"], "topic": "owed"}], PLACES)
         owe(scene.lake, {"broker-a": broker_of(scene.gateway.url)["log_id"]}, due)
     scene.stop()  # a query ends when somebody else sets how far a table is
@@ -233,27 +237,113 @@ def test_what_brokers_left_that_are_no_longer_followed_goes_too(scene: Scene) ->
     chain = ["broker-z.0", *(f"broker-x.{at}" for at in range(1, CHAIN))]
     put_rows_of(scene, "broker-x", [{"keys": ["kept"]}, *({"origin_message_id": each} for each in chain)])
     put_rows_of(scene, "broker-y", [{"keys": ["kept"]}])
+    put_rows_of(scene, "broker-w", [{"keys": ["left-17"]}, {"keys": ["kept"]}], has_mark=False)
     scene.start()
     done = scene.run("erase", {"where": "key = 'left-17'"})
-    went = 2 + CHAIN + 1
+    went = 3 + CHAIN + 1
     assert (done.error, done.detail["messages"], done.detail["tables"]["messages"]) == (None, went, went)
     assert (done.detail["log"], done.detail["logs_asked_later"]) == ({"erased": 1, "not_there": 0}, {"broker-a": 1})
     with connect(scene.gateway) as http:
         assert bodies_of(http, "owed") == ["kept"]
-    not_asked = {"broker-a~11111111": 1, "broker-x": CHAIN, "broker-y": 0, "broker-z": 1}
+    derived = [row for name in ("consume_queue", "message_index") for row in rows_of(scene.lake, name, ["position"])]
+    assert (late["position"],) not in derived
+    not_asked = {"broker-a~11111111": 1, "broker-w": 1, "broker-x": CHAIN, "broker-y": 0, "broker-z": 1}
     assert done.detail["logs_not_asked"] == not_asked
     left = [row[:2] for row in rows_of(scene.lake, "messages", ["broker", "position", "topic"]) if row[2] == "left"]
-    assert left == [("broker-a~11111111", 1), ("broker-x", 0), ("broker-y", 0), ("broker-z", 1)]
+    assert left == [("broker-a~11111111", 1), ("broker-w", 1), ("broker-x", 0), ("broker-y", 0), ("broker-z", 1)]
+    assert done.detail["logs_not_owed"] == {"broker-w": 1}, "nobody knows which log it had"
     assert read_holes(scene.lake, "broker-z") == [Hole(0, 0)], "nobody looks for it as lost"
     back = {log_id: len(debt.places()) for log_id, debt in owed(scene.lake).items()}
-    assert back == {broker: count for broker, count in not_asked.items() if count}, "should they come back"
+    is_owed = {broker: count for broker, count in not_asked.items() if count and broker != "broker-w"}
+    assert back == is_owed, "should they come back"
     planned = scene.run("erase", {"where": "topic = 'left'", "dry_run": True})
     assert planned.detail["logs_not_asked"] == dict.fromkeys(not_asked, 1)
+    # It was back, its rows came into a table that was behind, and it is away again.
+    index = f"delta.`{scene.lake / 'message_index'}`"
+    columns = [name for name in scene.spark.table(index).columns if name not in {"broker", "position"}]
+    scene.spark.sql(
+        f"INSERT INTO {index} (broker, position, {', '.join(columns)}) "
+        f"SELECT 'broker-z', 0, {', '.join(columns)} FROM {index} LIMIT 1"
+    )
+    again = scene.run("erase", {"where": "key = 'left-17'"})
+    assert (again.error, again.detail["messages"], again.detail["tables"]["message_index"]) == (None, 1, 1)
+    assert "broker-z" not in [row[0] for row in rows_of(scene.lake, "message_index", ["broker"])]
     # Other tests, which come in any order, know nothing of these brokers.
     scene.stop()
     scene.spark.sql(f"DELETE FROM delta.`{scene.lake / 'messages'}` WHERE topic = 'left'")
     append_identifiers(scene.lake / "messages", {APPLICATION + broker: -1 for broker in not_asked})
     scene.start()
+
+
+def fail(*_: Any) -> Any:
+    raise LakemqError("as if it was cancelled here")
+
+
+def test_an_erasure_that_was_cut_short_hides_no_later_loss(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its holes are on disk before the logs are asked, and excused for good what was lost there."""
+    with connect(scene.gateway) as http:
+        put_topic(http, "short", queues=1)
+        sent = produce(http, "short", *({"body": "x", "keys": [f"short-{at}"]} for at in range(3)))
+    scene.compact()
+    position = sent[1]["position"]
+    with monkeypatch.context() as patch:
+        patch.setattr(LogClient, "erase", fail)
+        assert scene.run("erase", {"where": "key = 'short-1'"}, attempts_max=1).result == "failed"
+    with scene.without(position):
+        (gap,) = scene.findings("http://127.0.0.1:9")  # as when the log no longer goes back so far
+        assert (gap["check"], gap["topic"], gap["missing"]) == ("queue", "short", 1)
+    assert scene.findings() == []
+
+
+def test_what_an_erasure_took_from_the_log_alone_is_never_called_lost(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connect(scene.gateway) as http:
+        (sent, more) = produce(http, "half", *({"body": "x", "keys": [key]} for key in ("half", "more")))
+    scene.compact()
+    with monkeypatch.context() as patch:
+        patch.setattr(erase, "_erase_in_topic_tables", fail)
+        assert scene.run("erase", {"where": "topic = 'half'"}, attempts_max=1).result == "failed"
+    assert scene.findings() == []
+    places = [sent["position"], more["position"]]
+    assert kinds_of(scene, places) == {"erasing"}, "the lake has them still"
+    for name in ("messages", "consume_queue", "message_index"):  # as if put back, and read anew from the log
+        scene.spark.sql(f"DELETE FROM delta.`{scene.lake / name}` WHERE position = {places[0]}")
+    assert scene.findings() == []
+    assert (kinds_of(scene, places[:1]), kinds_of(scene, places[1:])) == ({"erasing", "erased"}, {"erasing"})
+    done = scene.run("erase", {"where": "topic = 'half'"})
+    assert (done.error, done.detail["log"]) == (None, {"erased": 0, "not_there": 1})
+    assert kinds_of(scene, places[1:]) == {"erasing", "erased"}
+
+
+def kinds_of(scene: Scene, positions: list[int]) -> set[str]:
+    """What is said of these."""
+    rows = rows_of(scene.lake, "log_holes", ["broker", "first_position", "last_position", "kind"])
+    return {
+        kind
+        for broker, first, last, kind in rows
+        for each in positions
+        if broker == "broker-a" and first <= each <= last
+    }
+
+
+def test_nothing_is_erased_in_a_log_that_is_not_the_lakes(scene: Scene) -> None:
+    """The same positions mean other messages there: a new log in the old one's place lost some of its own."""
+    with connect(scene.gateway) as http:
+        produce(http, "swapped", {"body": "new", "keys": ["swapped"]})
+        scene.compact()
+        scene.stop()
+        messages = scene.lake / "messages"
+        here = read_progress(messages).logs["broker-a"]
+        append_identifiers(messages, replaced("broker-a", here, "old"))
+        try:
+            done = scene.run("erase", {"where": "key = 'swapped'"}, attempts_max=1)
+        finally:
+            append_identifiers(messages, replaced("broker-a", LogMark(here.number + 1, "old"), here.log_id))
+            scene.start()
+        assert (done.result, bodies_of(http, "swapped")) == ("failed", ["new"])
+        assert "lake adopt" in (done.error or "")
+    assert scene.run("erase", {"where": "key = 'swapped'"}).detail["messages"] == 1
 
 
 def test_many_at_once_are_merged_away(scene: Scene) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakemq.jobs.maintenance.owed_erasures import PLACES, back, owe, owed, places_of, settle
+from lakemq.jobs.maintenance.owed_erasures import away, back, owe, owed, places_of, settle
+from lakemq.jobs.maintenance.places import PLACES, count_by, positions_of, united
 from lakemq.testing import start_gateway
 from tests.jobs.lake_checks import broker_of
 
@@ -30,7 +31,7 @@ def test_what_is_owed_is_kept_by_log_and_grows(tmp_path: Path) -> None:
     assert list(owed(tmp_path)) == ["log of y"]
 
 
-def test_due_is_what_is_owed_of_a_log_that_is_back_under_its_name(tmp_path: Path) -> None:
+def test_due_is_what_is_owed_of_a_log_that_is_back(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     assert back(lake, "http://127.0.0.1:1") == {}, "nothing is owed, so nobody is asked"
     with start_gateway(tmp_path / "log") as gateway:
@@ -38,7 +39,18 @@ def test_due_is_what_is_owed_of_a_log_that_is_back_under_its_name(tmp_path: Path
         owe(lake, {"broker-a": "another log", "broker-z": "away still"}, table(("broker-a", 1, "t")))
         assert back(lake, gateway.url) == {}, "its positions mean other messages"
         owe(lake, {"old-name": here}, table(("old-name", 1, "t")))
-        assert back(lake, gateway.url) == {}, "its rows have another name in the lake"
+        due = places_of(back(lake, gateway.url).values())
+        assert due == table(("broker-a", 1, "t")), "its rows come again under the name that it has now"
+        logs = {"broker-a": here, "broker-z~1": "away still"}
+        owe(lake, {"broker-z": "away still"}, table(("broker-z", 2, "t")))
+        assert places_of(away(lake, logs, [here])) == table(("broker-z~1", 2, "t")), "the lake has it under this one"
         settle(lake, [here])
-        owe(lake, {"broker-a": here}, table(("broker-a", 2, "t")))
-        assert list(back(lake, gateway.url)) == [here]
+        assert back(lake, gateway.url) == {}
+
+
+def test_places_are_united_in_the_order_of_the_logs_and_grouped() -> None:
+    found = united(table(("z", 4, "t"), ("y", 3, "u")), table(("y", 1, "t"), ("z", 4, "t"), ("y", 2, "u")))
+    assert found == table(("y", 1, "t"), ("y", 2, "u"), ("y", 3, "u"), ("z", 4, "t"))
+    assert positions_of(found) == {"y": [1, 2, 3], "z": [4]}
+    assert positions_of(found, "topic") == {"t": [1, 4], "u": [2, 3]}
+    assert (count_by(found, "broker"), positions_of(PLACES.empty_table())) == ({"y": 3, "z": 1}, {})

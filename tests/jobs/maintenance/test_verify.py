@@ -8,9 +8,9 @@ import pytest
 
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.tables.driver import Driver
-from lakemq.jobs.tables.holes import LOST, Hole, append_holes, read_holes
+from lakemq.jobs.tables.holes import ERASED, LOST, Hole, append_holes, read_holes
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
-from tests.gateway.http_client import connect
+from tests.gateway.http_client import connect, put_topic
 from tests.jobs.maintenance.scene import Load, Scene
 
 
@@ -80,6 +80,20 @@ def test_a_gap_in_a_queue_is_a_finding_unless_a_hole_explains_it(scene: Scene) -
     with connect(scene.gateway) as http:
         assert http.post("/v1/log/erasures", json={"positions": [position]}).json()["erased"] == 1
     assert scene.run("verify").detail["findings"] == []
+
+
+def test_a_hole_excuses_no_other_row_where_its_own_is_there(scene: Scene) -> None:
+    """Of an erasure that was cut short, or where the log has lost what the lake has."""
+    with connect(scene.gateway) as http:
+        for topic in ("odd", "even"):
+            put_topic(http, topic)
+    odd, even = zip(*((scene.produce(1, "odd")[0][4], scene.produce(1, "even")[0][4]) for _ in range(3)), strict=True)
+    scene.compact()
+    append_holes(scene.lake, "broker-a", [Hole(even[0], even[0]), Hole(even[1], even[1])], ERASED)
+    with scene.without(odd[1]):
+        (gap,) = scene.findings("http://127.0.0.1:9")
+        assert (gap["check"], gap["topic"], gap["missing"]) == ("queue", "odd", 1)
+    assert scene.findings() == []
 
 
 def body_at(scene: Scene, position: int) -> Any:
