@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakemq.client import aio
+from lakemq.client import AckStatus, MessageView, aio
 from lakemq.client.aio import pull_consumer
 from lakemq.client.consume import membership
 from lakemq.client.consume.group_api import GroupApi
@@ -87,6 +87,39 @@ def test_messages_of_others_are_received_while_a_broker_hangs(brokers: tuple[str
             assert await receive(consumer) == ["two"], "what it answers by then is nobody else's, and was never tried"
             await asyncio.to_thread(put, hung, topic, ["three"])
             assert await receive(consumer) == ["three"], "it is asked again once it is well"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("call", ["ack", "nack"])
+def test_what_others_handed_out_is_settled_while_a_broker_hangs(
+    brokers: tuple[str, str], topic: str, group: str, call: str
+) -> None:
+    """Brokers were told one after the other, and none after one that didn't answer."""
+    well, hung = brokers
+    for url in brokers:
+        make_topic(url, topic, 1)
+        put(url, topic, [f"at {url}"])
+
+    async def run() -> None:
+        async with (
+            between(well) as other,
+            between(hung) as proxy,
+            aio.SimpleConsumer(group, brokers=[other.url, proxy.url]) as consumer,
+        ):
+            found: list[MessageView] = []
+            while len(found) < 2:
+                found += await consumer.receive(topic, wait_s=1, invisible_s=600)
+            found.sort(key=lambda message: message.broker, reverse=True)
+            for each in (proxy, other):
+                each.hold(lambda asked: asked.path.endswith(f"/{call}s"))
+            settling = asyncio.create_task(getattr(consumer, call)(found))
+            async with asyncio.timeout(SOON_S):
+                await proxy.held.wait()
+                await other.held.wait()
+            for each in (proxy, other):
+                each.release()
+            assert await settling == [AckStatus.OK] * 2
 
     asyncio.run(run())
 
