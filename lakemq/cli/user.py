@@ -17,6 +17,7 @@ from lakemq.cli.delay import milliseconds
 from lakemq.cli.open_brokers import connect_with_warning
 from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import note, stdout, write_line
+from lakemq.client.manage.users import VALID_MS_MAX
 from lakemq.model.errors import LakemqError, TokenNotFound, Unauthenticated, UserNotFound
 from lakemq.model.token import ID_BYTES, SECRET_BYTES, Token, make_token, parse_token
 from lakemq.storage.disk.clock import SystemClock
@@ -183,7 +184,7 @@ def add_token(
     lakemq user token add ann --file ann.token
     lakemq user token add ann --nameservers http://127.0.0.1:9876
     """
-    expires_ms = None if expires is None else SystemClock().now_ms() + milliseconds(expires, "--expires")
+    expires_ms = None if expires is None else _expires_ms(milliseconds(expires, "--expires"))
     token = make_token(os.urandom(ID_BYTES + SECRET_BYTES)) if file is None else _read_token(file)
     with connect_with_warning(context, broker, nameservers) as brokers:
         if file is None:
@@ -193,6 +194,12 @@ def add_token(
         told = ask_each(brokers, lambda client: client.users.let_in(user, token.id, token.secret_hash, expires_ms), ())
     for name in told:
         note(f"user {user} has token {token.id}{name and f' at {name}'}")
+
+
+def _expires_ms(valid_ms: int) -> int:
+    """As a request says it: so long from now by the clock of the broker, which also decides when the token is over. It
+    takes no longer one than three years, so for that this machine's clock has to do."""
+    return valid_ms if valid_ms < VALID_MS_MAX else SystemClock().now_ms() + valid_ms
 
 
 def _read_token(file: Path) -> Token:

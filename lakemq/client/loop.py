@@ -12,10 +12,12 @@ import selectors
 import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
+from lakemq.client.ended import Ended
 from lakemq.client.errors import Closed
+from lakemq.client.held import is_held
 
 logger = logging.getLogger(__name__)
 
@@ -43,31 +45,20 @@ class BackgroundLoop:
 
     def run(self, coroutine: Coroutine[Any, Any, Result], timeout_s: float | None = None) -> Result:
         """Run it there and wait for its result. Anything that interrupts the wait, such as Ctrl-C or a `TimeoutError`,
-        cancels it. Raises `Closed` in a forked child, and as the process ends.
-
-        A signal's handler that interrupts it may run another: the loop takes no lock that who waits has at times, as
-        with a `Future`."""
-        if self.is_here():
+        cancels it. Raises `Closed` in a forked child, and as the process ends; `RuntimeError` where the wait could not
+        end: on the loop's own thread, and in a signal's handler that has interrupted a producer at the wrong moment.
+        """
+        try:
+            self._check()
+            ended = Ended()
+        except BaseException:
             coroutine.close()
-            raise RuntimeError(WRONG_THREAD)
-        if sys.is_finalizing():  # its thread runs no more
-            coroutine.close()
-            raise Closed("the process ends")
-        if self.forked:
-            coroutine.close()
-            raise Closed(FORKED)
+            raise
         running = list[asyncio.Task[Result]]()
-        ended = threading.Lock()
-        ended.acquire()
-
-        def start() -> None:
-            running.append(self.loop.create_task(coroutine))
-            running[0].add_done_callback(lambda _: ended.release())
-
         in_time = False
         try:
-            self.loop.call_soon_threadsafe(start)
-            in_time = ended.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0.0))
+            self.loop.call_soon_threadsafe(self._start, coroutine, running, ended)
+            in_time = ended.wait(timeout_s)
         finally:
             if not in_time:
                 self.loop.call_soon_threadsafe(lambda: [task.cancel() for task in running])
@@ -78,6 +69,18 @@ class BackgroundLoop:
         except asyncio.CancelledError:
             raise CancelledError from None
 
+    def _check(self) -> None:
+        if self.is_here():
+            raise RuntimeError(WRONG_THREAD)
+        if sys.is_finalizing():  # its thread runs no more
+            raise Closed("the process ends")
+        if self.forked:
+            raise Closed(FORKED)
+
+    def _start(self, coroutine: Coroutine[Any, Any, Result], running: list[asyncio.Task[Result]], ended: Ended) -> None:
+        running.append(self.loop.create_task(coroutine))
+        running[0].add_done_callback(lambda _: ended.tell())
+
     def iterate(self, items: AsyncIterator[Result]) -> Iterator[Result]:
         """What comes out of it there, one by one; it is closed when this is. Raises as `run`."""
         try:
@@ -87,19 +90,20 @@ class BackgroundLoop:
                     return
                 yield taken[0]
         finally:
-            if isinstance(items, AsyncGenerator) and not (self.forked or sys.is_finalizing()):
+            # One that is deleted in the middle of a producer's call can't wait: the loop closes what nobody has.
+            if isinstance(items, AsyncGenerator) and not (self.forked or sys.is_finalizing() or is_held()):
                 self.run(items.aclose())
 
     def is_here(self) -> bool:
         """Whether the caller is on the loop's own thread: it must not wait for what the loop does."""
         return threading.current_thread() is self._thread
 
-    def submit(self, coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
-        """Start it there; the future is of use in any thread. Raises `Closed` in a forked child."""
+    def submit(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Start it there, and don't wait. Raises `Closed` in a forked child."""
         if self.forked:
             coroutine.close()
             raise Closed(FORKED)
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        self.loop.call_soon_threadsafe(self.loop.create_task, coroutine)
 
     def call(self, function: Callable[..., object], *arguments: object) -> None:
         """Have a function called there soon. Raises `Closed` in a forked child."""
@@ -112,6 +116,11 @@ class BackgroundLoop:
         would still take connections out of the parent's."""
         self.forked = True
         self._selector.close()
+
+
+async def uninterrupted(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """It, which goes on where nobody waits for it any more."""
+    return await asyncio.shield(asyncio.ensure_future(coroutine))
 
 
 async def _next(items: AsyncIterator[Result]) -> tuple[Result, ...]:

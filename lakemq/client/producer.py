@@ -11,13 +11,13 @@ from lakemq.client.aio.producer import no_room
 from lakemq.client.bodies.encoder import default_encoder
 from lakemq.client.durations import Seconds, to_seconds
 from lakemq.client.errors import Closed, SendFailed
+from lakemq.client.held import INTERRUPTED, check_held, watch
 from lakemq.client.loop import WRONG_THREAD, background
 from lakemq.client.outgoing import MessageFields, SendReceipt, parts_of
 from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.batch_send import send_whole
 from lakemq.client.produce.call import call
 from lakemq.client.produce.core import Core, receipt_of
-from lakemq.client.produce.held import INTERRUPTED, check_held
 from lakemq.client.produce.options import ProducerOptions, core_options
 from lakemq.client.produce.selecting import QueueSelector, choice_of, chosen, queues_to_choose
 from lakemq.client.routes import Cluster
@@ -82,6 +82,7 @@ class Producer:
         self._loop = background()
         cluster = Cluster(brokers, options.get("routes"), options.get("nameservers"), options.get("token"))
         self._core = Core(cluster, self._options, self._loop.loop, self._loop.call)
+        watch(self._core.lock)
         given = options.get("tracing", False)
         self._tracing = tracing_of(given)
         self._encoder = options.get("encoder") or default_encoder
@@ -104,6 +105,7 @@ class Producer:
         names a queue of one broker. `queue_selector` chooses one: it is called in this thread with the topic's queues
         and the message, and its errors are raised here. A chosen queue is never changed: while its broker is away, the
         message isn't stored."""
+        check_held()  # before it is sent: its result could not be waited for
         return self.send_async(topic, body, queue=queue, queue_selector=queue_selector, **fields).result()
 
     def send_async(
@@ -138,7 +140,8 @@ class Producer:
         **fields: Unpack[MessageFields],
     ) -> None:
         """Send a message without learning its outcome. This is fast, but the message may be lost."""
-        check_held(self._core.is_held)
+        if self._core.is_held():
+            raise RuntimeError(INTERRUPTED)
         if self._core.buffered >= self._buffer_bytes:
             self._wait_for_room()
         self._append(topic, body, fields, True, queue, queue_selector)
@@ -151,7 +154,6 @@ class Producer:
 
         Raises `InvalidRequest` for delayed messages, and for ordering keys whose queues are on several brokers.
         """
-        check_held(self._core.is_held)
         return self._loop.run(send_whole(self._core, topic, messages, self._tracing, queue, self._encoder))
 
     def request(
@@ -165,12 +167,10 @@ class Producer:
 
         Raises `RequestTimeout` if there is none. The request isn't retried once it may have been stored.
         """
-        check_held(self._core.is_held)
         return self._loop.run(call(self._core, topic, *parts_of(body, fields, self._encoder), timeout_s, self._tracing))
 
     def flush(self) -> None:
         """Send all waiting messages, and return when the outcome of each is known. In a signal handler: see `close`."""
-        check_held(self._core.is_held)
         self._loop.run(self._core.flush())
 
     def close(self, timeout_s: Seconds | None = None) -> None:
@@ -183,7 +183,6 @@ class Producer:
         moment: raise `SystemExit` there instead, and close the producer where that ends the program."""
         if self._loop.forked:
             return  # what waits is the parent's
-        check_held(self._core.is_held)
         failures = self._loop.run(self._core.close(None if timeout_s is None else to_seconds(timeout_s, "timeout_s")))
         if failures:
             raise SendFailed(f"{len(failures)} messages could not be sent: {failures[0][1]}", failures)
@@ -227,6 +226,7 @@ class Producer:
         core = self._core
         if self._loop.is_here():
             raise no_room(self._buffer_bytes)
+        check_held()
         with core.room:
             if not core.room.wait_for(lambda: core.has_room() or core.closed, self._options.room_timeout_s):
                 raise no_room(self._buffer_bytes)

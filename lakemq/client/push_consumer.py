@@ -21,7 +21,7 @@ from lakemq.client.consume.listener import (
 from lakemq.client.consume.process_queue import Work
 from lakemq.client.consume.push_options import CONCURRENCY, PushOptions, make_engine
 from lakemq.client.consume.reply import ReplyFields
-from lakemq.client.loop import background
+from lakemq.client.loop import background, uninterrupted
 from lakemq.client.view import MessageView
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.message_queue import MessageQueue
@@ -126,11 +126,16 @@ class PushConsumer:
         """Finish the messages that are being processed, waiting at most 5 s, commit, and leave the group. The other
         members get the queues at once. If a listener or a callback calls this, `close` doesn't wait for it: the
         consumer is closed once that has returned."""
-        closing = self._loop.submit(self._engine.close())
-        closing.add_done_callback(lambda _: self._threads.shutdown(wait=False))
-        if not getattr(self._here, "listening", False) and not self._loop.is_here():
-            closing.result()
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        if getattr(self._here, "listening", False) or self._loop.is_here():
+            self._loop.submit(self._close(waited=False))
+        else:
+            self._loop.run(uninterrupted(self._close(waited=True)))
+
+    async def _close(self, waited: bool) -> None:
+        try:
+            await self._engine.close()
+        finally:  # here, as it takes a lock that a signal's handler could find taken in the closing thread
+            self._threads.shutdown(wait=False, cancel_futures=waited)
 
     def _mark_thread(self) -> None:
         self._here.listening = True

@@ -10,7 +10,6 @@ from lakemq.client.consume.listener import check_transaction_listener
 from lakemq.client.durations import Seconds
 from lakemq.client.in_thread import in_thread
 from lakemq.client.outgoing import Message, MessageFields, message_of
-from lakemq.client.produce.held import check_held
 from lakemq.client.produce.options import ProducerOptions
 from lakemq.client.produce.transactions import Resolution, TransactionReceipt, Transactions
 from lakemq.client.producer import Producer
@@ -71,7 +70,6 @@ class TransactionProducer(Producer):
         Raises the error if the message can't be stored, the listener's error, and `TransactionResolved` if the
         transaction already has the opposite outcome. If the broker couldn't be told, that is not an error: it will ask.
         """
-        check_held(self._core.is_held)
         message = message_of(body, fields)
         half = self._loop.run(self._transactions.begin(topic, message, self._encoder))
         resolution = Resolution.UNKNOWN
@@ -85,10 +83,13 @@ class TransactionProducer(Producer):
         """Like `Producer.close`. The producer also stops answering checks."""
         if self._loop.forked:
             return
-        check_held(self._core.is_held)
-        self._loop.run(self._transactions.stop())
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._loop.run(self._stop())
         super().close(timeout_s)
+
+    async def _stop(self) -> None:
+        await self._transactions.stop()
+        # Here, as it takes a lock that a signal's handler could find taken in the closing thread.
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _check(self, message: MessageView) -> Resolution:
         check = self._listener.check_local_transaction

@@ -12,7 +12,7 @@ from lakemq.client.errors import Unreachable
 from lakemq.client.http import HttpClient
 from lakemq.client.user_api import UserApi
 from lakemq.model.token import parse_token
-from lakemq.testing import start_gateway
+from lakemq.testing import ManualClock, MemoryBroker, start_gateway
 from tests.cli.fleet import Fleet, lines
 from tests.cli.shell import Run, Shell
 
@@ -104,6 +104,23 @@ def test_a_token_alone_is_written_and_says_who_it_is(run: Run, shell: Shell, use
     assert (again.code, again.stderr.count("\n")) == (1, 1)
     assert [each["token_id"] for each in lines(shell("user", "token", "list", user, "--json"))] == [timed.id]
     assert run("user", "token", "add", user, "--expires", "soon", "--broker", shell.url).code == 2
+
+
+def test_a_token_is_valid_so_long_by_the_clock_of_its_broker(
+    run: Run, user: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was over at once where the broker's was ahead, and valid for years where it was behind."""
+    with MemoryBroker(ManualClock()) as broker, HttpClient(broker.url, token=broker.token) as http:
+        monkeypatch.setenv("LAKEMQ_TOKEN", broker.token)
+        http.users.put(user)
+        for expires in ("1h", "1000d"):
+            done = run("user", "token", "add", user, "--expires", expires, "--broker", broker.url)
+            assert done.code == 0, done.stderr
+        tokens = http.users.tokens(user)
+        assert [each["expires_ms"] - each["created_ms"] for each in tokens] == [3_600_000, 86_400_000_000]
+        done = run("user", "token", "add", user, "--expires", "2000d", "--broker", broker.url)
+        assert done.code == 0, done.stderr
+        assert http.users.tokens(user)[-1]["expires_ms"] > 2000 * 86_400_000
 
 
 def test_policies_are_added_removed_set_and_asked(run: Run, shell: Shell, user: str, tmp_path: Path) -> None:

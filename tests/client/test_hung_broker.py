@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
-from lakemq.client import aio
+from lakemq.client import AckStatus, MessageView, aio
 from lakemq.client.aio import pull_consumer
 from lakemq.client.consume import membership
 from lakemq.client.consume.group_api import GroupApi
@@ -87,6 +88,39 @@ def test_messages_of_others_are_received_while_a_broker_hangs(brokers: tuple[str
             assert await receive(consumer) == ["two"], "what it answers by then is nobody else's, and was never tried"
             await asyncio.to_thread(put, hung, topic, ["three"])
             assert await receive(consumer) == ["three"], "it is asked again once it is well"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("call", ["ack", "nack"])
+def test_what_others_handed_out_is_settled_while_a_broker_hangs(
+    brokers: tuple[str, str], topic: str, group: str, call: str
+) -> None:
+    """Brokers were told one after the other, and none after one that didn't answer."""
+    well, hung = brokers
+    for url in brokers:
+        make_topic(url, topic, 1)
+        put(url, topic, [f"at {url}"])
+
+    async def run() -> None:
+        async with (
+            between(well) as other,
+            between(hung) as proxy,
+            aio.SimpleConsumer(group, brokers=[other.url, proxy.url]) as consumer,
+        ):
+            found: list[MessageView] = []
+            while len(found) < 2:
+                found += await consumer.receive(topic, wait_s=1, invisible_s=600)
+            found.sort(key=lambda message: message.broker, reverse=True)
+            for each in (proxy, other):
+                each.hold(lambda asked: asked.path.endswith(f"/{call}s"))
+            settling = asyncio.create_task(getattr(consumer, call)(found))
+            async with asyncio.timeout(SOON_S):
+                await proxy.held.wait()
+                await other.held.wait()
+            for each in (proxy, other):
+                each.release()
+            assert await settling == [AckStatus.OK] * 2
 
     asyncio.run(run())
 
@@ -190,5 +224,44 @@ def test_a_member_joins_and_its_heartbeats_go_on_at_the_others_while_a_broker_ha
             await until(lambda: member.is_sure("b"))
             await member.close()
             await cluster.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("model", ["clustering", "broadcasting"])
+def test_a_consumer_starts_soon_while_a_broker_hangs_and_skips_nothing_there(
+    brokers: tuple[str, str], topic: str, group: str, tmp_path: Path, model: Literal["clustering", "broadcasting"]
+) -> None:
+    """What is stored at that broker after the start is consumed, however late it answers."""
+    well, hung = brokers
+    for url in brokers:
+        make_topic(url, topic, 1)
+
+    def is_asked(asked: Asked) -> bool:
+        return asked.path.endswith(f"/{topic}" if model == "broadcasting" else "/offsets")
+
+    async def run() -> None:
+        seen = set[str]()
+        came = asyncio.Event()
+
+        async def listen(message: MessageView) -> None:
+            seen.add(message.text())
+            if len(seen) == 2:
+                came.set()
+
+        async with between(hung) as proxy:
+            consumer = aio.PushConsumer(
+                group, listen, brokers=[well, proxy.url], model=model, offset_file=tmp_path / "offsets"
+            )
+            await consumer.subscribe(topic)
+            proxy.hold(is_asked)
+            async with asyncio.timeout(SOON_S):
+                await consumer.start()
+            assert proxy.held.is_set()
+            for url in brokers:
+                await asyncio.to_thread(put, url, topic, [f"since at {url}"])
+            proxy.release()
+            await came.wait()
+            await consumer.close()
 
     asyncio.run(run())

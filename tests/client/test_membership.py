@@ -13,6 +13,7 @@ from lakemq.client.consume.group_api import GroupApi
 from lakemq.client.consume.membership import Membership
 from lakemq.client.routes import Cluster
 from lakemq.testing import GatewayProcess
+from tests.client.between import Asked, between
 
 
 def test_heartbeats_go_on_whatever_becomes_of_one(
@@ -43,3 +44,37 @@ def test_heartbeats_go_on_whatever_becomes_of_one(
 
     asyncio.run(test())
     assert "nobody thought of this" in caplog.text
+
+
+def test_a_member_that_has_expired_sends_no_heartbeat_beside_another(gateway: GatewayProcess, group: str) -> None:
+    """The older of the two could come last."""
+
+    def is_beat(asked: Asked) -> bool:
+        return asked.path.endswith("/heartbeat")
+
+    async def test() -> None:
+        expired = asyncio.Event()
+        async with between(gateway.url) as proxy:
+            cluster, direct = Cluster(proxy.url), Cluster(gateway.url)
+            api = GroupApi(cluster, group, "one")
+            member = Membership(api, lambda broker: {}, lambda: None)
+            await member.start()
+            (broker,) = [each.name for each in await direct.brokers()]
+            member.on_enabled = lambda broker, enabled: expired.set()
+            proxy.hold(is_beat)
+            beating = asyncio.create_task(member.beat())
+            await proxy.held.wait()
+            await GroupApi(direct, group, "one").leave(broker)
+            await expired.wait()
+            for _ in range(20):
+                await api.wait_members(broker, 0, 0.0)
+            assert sum(map(is_beat, proxy.heard)) == 2, "the first one, and the one that is held"
+            proxy.release()
+            await beating
+            while "one" not in (await api.wait_members(broker, 0, 0.0)).members:
+                pass
+            await member.close()
+            for each in (cluster, direct):
+                await each.close()
+
+    asyncio.run(test())

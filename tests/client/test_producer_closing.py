@@ -8,10 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from lakemq.client import Producer, aio
+from lakemq.client import Producer, aio, held
 from lakemq.client.errors import Closed, SendFailed
 from lakemq.client.prober import Prober
-from lakemq.client.produce import held
 from lakemq.client.produce.batch import until_ended
 from lakemq.client.routes import Cluster
 from tests.client.producing import DEAD

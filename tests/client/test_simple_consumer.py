@@ -11,7 +11,14 @@ from datetime import timedelta
 import pytest
 
 from lakemq.client import AckStatus, Closed, MessageView, PullConsumer, SimpleConsumer, Unreachable, aio
-from lakemq.model.errors import InvalidFilter, InvalidRequest, InvalidTopic, ReceiptExpired, TopicNotFound
+from lakemq.model.errors import (
+    InvalidFilter,
+    InvalidRequest,
+    InvalidTopic,
+    MessageNotFound,
+    ReceiptExpired,
+    TopicNotFound,
+)
 from lakemq.testing import GatewayProcess
 from tests.client.consuming import is_there, make_topic, numbered, put, wait_until
 from tests.client.producing import stored
@@ -235,3 +242,10 @@ def test_what_cannot_be_is_refused(gateway: GatewayProcess, topic: str, group: s
                 consumer.ack(pulling.poll()[0])
     with pytest.raises(Closed):
         consumer.receive(topic)
+
+
+def test_what_was_deleted_with_its_topic_has_a_status_and_an_error_of_its_own() -> None:
+    status = AckStatus("message_not_found")
+    assert (status, status.counts) == (AckStatus.MESSAGE_NOT_FOUND, False)
+    with pytest.raises(MessageNotFound, match="id-1"):
+        status.check("id-1")

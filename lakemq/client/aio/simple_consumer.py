@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -198,13 +198,12 @@ class SimpleConsumer:
     async def ack(self, messages: MessageView | Sequence[MessageView]) -> list[AckStatus] | None:
         """Acknowledge messages. Doing so twice does no harm. For one message: raises `ReceiptExpired` if its time has
         expired, because it is then handed out again. For a list: returns the status of each, in the same order."""
-        given, by_broker = _by_broker(messages)
-        statuses: dict[str, str] = {}
-        for broker, receipts in by_broker.items():
-            primary = self._cluster.primary(broker)
-            answer = await primary.send(routes.ACKS.at(self.group), {"receipts": receipts})
-            statuses |= {entry["receipt"]: entry["status"] for entry in answer["receipts"]}
-        return _answer(messages, [AckStatus(statuses[receipt]) for receipt in given])
+
+        async def tell(broker: str, receipts: list[str]) -> list[dict[str, str]]:
+            answer = await self._cluster.primary(broker).send(routes.ACKS.at(self.group), {"receipts": receipts})
+            return answer["receipts"]
+
+        return _answer(messages, await _tell_each(messages, tell))
 
     @overload
     async def nack(
@@ -244,14 +243,13 @@ class SimpleConsumer:
             raise InvalidRequest("a nack has delay_level or delay, not both")
         level = delay_level if delay is None else level_after(delay)
         why = reason_of(reason)
-        given, by_broker = _by_broker(messages)
-        statuses: dict[str, str] = {}
-        for broker, receipts in by_broker.items():
+
+        async def tell(broker: str, receipts: list[str]) -> list[dict[str, str]]:
             entries = [to_entry({"receipt": receipt, "delay_level": level}, why) for receipt in receipts]
-            primary = self._cluster.primary(broker)
-            answer = await send_nacks(partial(_send_nacks, primary, self.group), entries)
-            statuses |= {entry["receipt"]: entry["status"] for entry in answer["messages"]}
-        return _answer(messages, [AckStatus(statuses[receipt]) for receipt in given])
+            answer = await send_nacks(partial(_send_nacks, self._cluster.primary(broker), self.group), entries)
+            return answer["messages"]
+
+        return _answer(messages, await _tell_each(messages, tell))
 
     async def change_invisible(self, message: MessageView, invisible_s: Seconds) -> None:
         """Keep a message invisible for this long from now on; 0: it is handed out again at once. The message gets a new
@@ -336,6 +334,21 @@ class SimpleConsumer:
 
 async def _send_nacks(primary: ToPrimary, group: str, entries: list[dict[str, Any]]) -> Any:
     return await primary.send(routes.NACKS.at(group), {"messages": entries})
+
+
+async def _tell_each(
+    messages: MessageView | Sequence[MessageView], tell: Callable[[str, list[str]], Awaitable[list[dict[str, str]]]]
+) -> list[AckStatus]:
+    """The status of each message. Its broker is told, beside the others: one that hangs or refuses keeps nothing from
+    them, and its error is raised once all have ended."""
+    given, by_broker = _by_broker(messages)
+    answers = await asyncio.gather(*(tell(*each) for each in by_broker.items()), return_exceptions=True)
+    statuses: dict[str, str] = {}
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+        statuses |= {entry["receipt"]: entry["status"] for entry in answer}
+    return [AckStatus(statuses[receipt]) for receipt in given]
 
 
 def _answer(messages: MessageView | Sequence[MessageView], statuses: list[AckStatus]) -> list[AckStatus] | None:

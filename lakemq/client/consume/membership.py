@@ -265,7 +265,7 @@ class Membership:
 
     async def _beat_again(self, broker: str) -> None:
         try:
-            await self._beat_one(broker)
+            await asyncio.shield(self._beat_soon(broker))
         except Exception as error:  # noqa: BLE001  it is logged
             self._beat_failed(error)
             await asyncio.sleep(wait_of(error, AGAIN_S))

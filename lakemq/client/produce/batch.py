@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import threading
 from collections.abc import Callable
 from typing import Any, cast
 
+from lakemq.client.ended import Ended
 from lakemq.client.errors import Closed
 from lakemq.client.loop import FORKED
 from lakemq.client.outgoing import Message, MessageFields, SendReceipt
@@ -139,18 +139,13 @@ class Batch:
         `Closed` in a forked child, where nothing ends."""
         if self.outcome is None and self._forks != _forks:
             raise Closed(FORKED)
-        ended = threading.Lock()  # not an `Event`, whose own lock an interrupted waiter may have
-        ended.acquire()
-        key = self._add_callback(_release, ended)
+        ended = Ended()
+        key = self._add_callback(Ended.tell, ended)
         try:
-            if not ended.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0.0)):
+            if not ended.wait(timeout_s):
                 raise TimeoutError("the message is still on its way")
         finally:
             self._callbacks.pop(key, None)
-
-
-def _release(ended: threading.Lock) -> None:
-    ended.release()
 
 
 def _leave() -> None:

@@ -18,6 +18,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from lakemq.client.errors import Closed, Unreachable
+from lakemq.client.held import holder_of
 from lakemq.client.loop import FORKED
 from lakemq.client.outgoing import Message, MessageFields, SendReceipt, check_topic, is_delayed
 from lakemq.client.produce.batch import MESSAGE_OVERHEAD_BYTES, Batch, Failed, Halves, Outcome, until_ended
@@ -25,7 +26,6 @@ from lakemq.client.produce.choice import CHOOSING, chooses, extra_bytes, queue_o
 from lakemq.client.produce.deliver import WAIT_S, Delivered, Deliverer, Request
 from lakemq.client.produce.encode import COMPRESSED_FROM_BYTES, encode, read_messages, read_ranges
 from lakemq.client.produce.heartbeats import Heartbeats
-from lakemq.client.produce.held import holder_of
 from lakemq.client.produce.lane import Lane, LaneKind
 from lakemq.client.produce.left import Left
 from lakemq.client.produce.options import Options
