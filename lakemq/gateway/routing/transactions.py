@@ -13,7 +13,7 @@ from lakemq.gateway.access.caller import Caller
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor, origin_of
 from lakemq.gateway.http.in_slices import Pause
 from lakemq.gateway.routing.committing import Committing
-from lakemq.gateway.routing.half_rights import Check, check_of, refusals_of
+from lakemq.gateway.routing.half_rights import Check, alone, check_of, refusals_of
 from lakemq.model.errors import (
     FlowControl,
     InvalidRequest,
@@ -146,7 +146,7 @@ class Transactions:
             try:
                 half = self._check(origin, group, resolution)
             except LakemqError as error:
-                answers[number] = error
+                answers[number] = alone(error)
             else:
                 if half is not None:
                     chosen.append((half, resolution))
@@ -170,7 +170,7 @@ class Transactions:
                     raise InvalidRequest(f"transaction {transaction_id!r} is there twice, with two resolutions")
                 origins.setdefault(origin, (number, resolution))
             except LakemqError as error:
-                answers[number] = error
+                answers[number] = alone(error)
         return origins
 
     async def _permitted(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,20 @@ import pytest
 from lakemq.gateway.routes.transaction_routes import BATCH_MAX
 from lakemq.gateway.routing.transactions import Resolved
 from tests.gateway.routing.harness import RoutingHarness
+
+
+def test_the_errors_of_many_resolutions_keep_no_frames(harness: RoutingHarness) -> None:
+    """The collector took 0.2 s for them, at any moment."""
+    transactions, refused = harness.broker.router.transactions, "transaction_not_found"
+
+    async def in_a_cycle() -> int:
+        gc.collect()
+        found = await transactions.resolve_many([(f"none.{number}", "commit") for number in range(100)], "pg")
+        assert {each.status for each in found} == {refused}
+        del found
+        return gc.collect()
+
+    assert harness.run(in_a_cycle()) < 100
 
 
 @pytest.fixture
