@@ -4,6 +4,7 @@ back, so whoever commits the batch again is told to stage it again, and nothing 
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import shutil
 from collections.abc import Coroutine
@@ -105,7 +106,7 @@ class LookingAtItsStart(Crashing):
 
     async def _start(self) -> None:
         self.broker.open()
-        self.shown = self.broker.sinks.shown(SINK)
+        self.shown = copy.deepcopy(self.broker.sinks.shown(SINK))  # it moves on as its parts are stored
         await self.broker.start()
         await self.broker.router.overdue.close()
 
