@@ -110,8 +110,7 @@ class MemoryFiles(Files):
     def lock_folder(self, path: Path) -> int | None:
         """As `lock`."""
         with self._turn:
-            if path not in self._folders:
-                raise _error(errno.ENOTDIR if path in self._files else errno.ENOENT, path)
+            self._check_folder(path)
             self._next += 1
             self._open[self._next] = bytearray()
             return self._next
@@ -158,9 +157,12 @@ class MemoryFiles(Files):
 
     def names(self, path: Path) -> list[str]:
         with self._turn:
-            if path not in self._folders:
-                raise _error(errno.ENOTDIR if path in self._files else errno.ENOENT, path)
+            self._check_folder(path)
             return sorted(each.name for each in [*self._files, *self._folders] if each.parent == path != each)
+
+    def _check_folder(self, path: Path) -> None:
+        if path not in self._folders:
+            raise _error(errno.ENOTDIR if path in self._files else errno.ENOENT, path)
 
     def size_of(self, path: Path) -> int:
         with self._turn:

@@ -134,13 +134,14 @@ class Audit:
             raise Busy(f"{CHANGES_MAX} changes are waiting for the audit, which is written first")
         self._changing += 1
         try:
-            await self._log.append(_append(await self._ready(), ALLOWED, entry, Noted(1, 0)))
+            await self._log.append(_append(await self._ready(), ALLOWED, _cut(entry), Noted(1, 0)))
         finally:
             self._changing -= 1
 
     async def urgent(self, entry: Entry) -> None:
         """Somebody is about to do what may be needed for anything to be written at all: it waits a moment, and is
         written later where it can't be now."""
+        entry = _cut(entry)
         if self._queue is None:
             self._owe(entry)
         else:
@@ -163,10 +164,9 @@ class Audit:
         """Somebody may not. Of those that nobody knows, all from one address, or network of IPv6, are alike."""
         if not self._writes:
             return
-        network = network_of(entry.source)
-        kind = (entry.user, network, entry.what[:TEXT_CHARACTERS_MAX] if entry.user else "")
+        entry, network = _cut(entry), network_of(entry.source)
+        kind = (entry.user, network, entry.what if entry.user else "")
         who = (entry.user, None if entry.user else network)
-        entry = _cut(entry)  # it may be kept for a while
         if (noted := self._sieve.note(kind, self._now_s(), who, entry)) is not None:
             self._write(REFUSED, entry, noted)
 
@@ -207,11 +207,11 @@ class Audit:
 
 
 def _cut(entry: Entry) -> Entry:
+    """The entry as it is written, and kept until then."""
     return entry._replace(what=entry.what[:TEXT_CHARACTERS_MAX], why=entry.why[:TEXT_CHARACTERS_MAX])
 
 
 def _append(queue: Queue, tag: str, entry: Entry, noted: Noted) -> RowsAppend:
-    entry = _cut(entry)
     content = {
         "user": entry.user,
         "source": entry.source,

@@ -16,6 +16,7 @@ from lakemq.gateway.cold.reader import ColdReader
 from lakemq.model.errors import LogDamaged
 from lakemq.storage.lake.cold_rows import ColdSlice, as_slice
 from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.read.plans import Plans
 from lakemq.storage.read.reader import PositionPlan, Slice, frames_bytes
 from lakemq.storage.read.row_reader import RowReader
 from lakemq.storage.slices.messages import to_dicts
@@ -61,6 +62,7 @@ class KeySearch:
     ) -> None:
         self._log = log
         self._reader = reader
+        self._plans = Plans(reader)
         self._cold = cold
         self._ids = ids
         self._bytes_max = bytes_max
@@ -103,7 +105,7 @@ class KeySearch:
             at = low
             in_window: list[int] = []
             while at < end:
-                plan = self._reader.plan_positions(at, end, {sought.topic}, WINDOW_BYTES)
+                plan = await self._plans.positions(at, end, {sought.topic}, WINDOW_BYTES, self._cold.run)
                 positions, at, size = await self._cold.run(lambda plan=plan: self._matching(plan, sought))
                 in_window += positions
                 searched += size

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, TypeVarTuple
 
 import pyarrow as pa
 
@@ -31,6 +31,7 @@ from lakemq.web.gate import Gate
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 THREADS = 2
 NICENESS = 10
@@ -80,9 +81,9 @@ class ColdReader:
         """Reads that wait for their turn."""
         return self._gate.waiting
 
-    async def run(self, work: Callable[[], T]) -> T:
+    async def run(self, work: Callable[[*Ts], T], *arguments: *Ts) -> T:
         """Do what takes long beside reading, in one of the threads."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
     async def _ask(self, read: Callable[[], T]) -> T:
         """What `read` finds in the lake. Raises `LakeUnreadable`."""

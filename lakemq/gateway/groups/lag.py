@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -102,5 +103,13 @@ class Lags:
 
 
 def _a_subscriber(group: Group, topic: str) -> Member | None:
-    ids = [name for name, each in group.members.items() if any(sub.topic == topic for sub in each.subscriptions)]
+    if not group.consumes(topic):
+        return None
+    ids = [name for name, each in group.members.items() if _subscribes(each, topic)]
     return group.members[min(ids)] if ids else None
+
+
+def _subscribes(member: Member, topic: str) -> bool:
+    """Whether one of its subscriptions, which are sorted, is to the topic."""
+    at = bisect_left(member.subscriptions, (topic,))
+    return at < len(member.subscriptions) and member.subscriptions[at].topic == topic

@@ -25,11 +25,12 @@ ANSWERS_BYTES_MAX = 16 * 1024 * 1024
 
 
 class _Answer(NamedTuple):
-    """`topics`: those that stand in it."""
+    """`found`: the differences that stand in it, by topic."""
 
     generation: int
+    fields: dict[str, Any]
     content: bytes
-    topics: list[str]
+    found: list[dict[str, Any]]
 
 
 class Members:
@@ -45,6 +46,7 @@ class Members:
         self._joining: Counter[str] = Counter()
         self._answers: dict[str, _Answer] = {}
         self._answers_bytes = 0
+        self._answering = asyncio.Lock()
 
     @property
     def _state(self) -> GroupState:
@@ -186,25 +188,42 @@ class Members:
             finally:
                 self._notices.discard(name, waiter)
 
-    def answer(self, group: Group, sees: Sees) -> bytes:
-        """The group's members as JSON: what a heartbeat, and who waits, is answered; of topics that it `sees`."""
-        known = self._answers.get(group.name)
-        if known is None or known.generation != group.generation:
-            # Made once a generation: 1,000 members are told the same.
-            found = differences(group)
-            self._answers_bytes -= 0 if known is None else len(known.content)
-            content = orjson.dumps(self._describe(group, found, bool(found)))
-            known = self._answers[group.name] = _Answer(group.generation, content, [each["topic"] for each in found])
-            self._answers_bytes += len(content)
-            if self._answers_bytes > ANSWERS_BYTES_MAX:
-                self._answers.clear()
-                self._answers_bytes = 0
-        if known.topics and not all(map(sees, known.topics)):
-            found = differences(group)
-            return orjson.dumps(self._describe(group, [each for each in found if sees(each["topic"])], bool(found)))
+    async def answer(self, group: Group, sees: Sees) -> bytes:
+        """The group's members as JSON, as of the call or later: what a heartbeat, and who waits, is answered; of topics
+        that it `sees`."""
+        known = await self._answer(group)
+        if not all(sees(each["topic"]) for each in known.found):
+            return orjson.dumps({**known.fields, "differences": [each for each in known.found if sees(each["topic"])]})
         return known.content
 
-    def _describe(self, group: Group, found: list[dict[str, Any]], differ: bool) -> dict[str, Any]:
+    async def differences(self, group: Group) -> list[dict[str, Any]]:
+        """`differences` of the group, as of the call or later."""
+        return (await self._answer(group)).found if len(group.kinds) > 1 else []
+
+    async def _answer(self, group: Group) -> _Answer:
+        """Made once a generation: 1,000 members are told the same. One at a time: of generations that come meanwhile
+        the last is made for all who wait."""
+        asked = group.generation
+        known = self._answers.get(group.name)
+        if known is not None and known.generation == asked:
+            return known
+        async with self._answering:
+            known = self._answers.get(group.name)
+            if known is not None and asked <= known.generation <= group.generation:
+                return known
+            generation, fields = group.generation, self._describe(group)
+            found = await differences(group)
+            fields |= {"subscriptions_differ": bool(found), "differences": found}
+            made = _Answer(generation, fields, orjson.dumps(fields), found)
+            before = self._answers.pop(group.name, None)
+            self._answers_bytes += len(made.content) - (0 if before is None else len(before.content))
+            if self._answers_bytes > ANSWERS_BYTES_MAX:
+                self._answers.clear()
+                self._answers_bytes = len(made.content)
+            self._answers[group.name] = made
+            return made
+
+    def _describe(self, group: Group) -> dict[str, Any]:
         models = {member.model for member in group.members.values()}
         return {
             "group": group.name,
@@ -214,7 +233,5 @@ class Members:
             "consume_enabled": group.consume_enabled,
             "paused": sorted(group.paused),
             "expiry_ms": self._limits.member_expiry_ms,
-            "subscriptions_differ": differ,
-            "differences": found,
             "models_differ": len(models) > 1,
         }

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.gaps import Gaps
-from lakemq.gateway.groups.differences import Sees, differences, subscriptions_of
+from lakemq.gateway.groups.differences import Sees, subscriptions_of
 from lakemq.gateway.groups.group_numbers import GroupNumbers, Numbers
 from lakemq.gateway.groups.lag import Lags, QueueLag, total
 from lakemq.gateway.groups.locks import Locks
@@ -87,7 +87,7 @@ class Groups:
         group = self.find(name)
         head = {"group": name, "model": group.model, "consume_enabled": group.consume_enabled}
         head |= {"generation": group.generation, "resets": group.resets}
-        different, subscriptions = differences(group), subscriptions_of(group)
+        different, subscriptions = await self.members.differences(group), await subscriptions_of(group)
         topics = await self._lags.topics_of(group)
         seen = await all_of(topic for topic in topics if sees(topic))
         members, locks = list(group.members.items()), list(group.locks.items())
@@ -128,7 +128,7 @@ class Groups:
         """How the group consumes one topic, in short. Raises `GroupNotFound`."""
         group = self.find(name)
         lags = await all_of(self._lags.of(group, [topic]))
-        wanted = [each.expression for each in subscriptions_of(group) if each.topic == topic]
+        wanted = [each.expression for each in await subscriptions_of(group) if each.topic == topic]
         return {
             "group": name,
             "model": group.model,
@@ -220,7 +220,7 @@ class Groups:
             "generation": group.generation,
             "member_count": len(group.members),
             "topics": await in_order([topic for topic in topics if sees(topic)]),
-            "subscriptions_differ": bool(differences(group)),
+            "subscriptions_differ": bool(await self.members.differences(group)),
             "model": group.model,
             "consume_enabled": group.consume_enabled,
             "lag_total": total(group, lags),

@@ -27,6 +27,7 @@ from lakemq.model.names import (
     retry_topic,
 )
 from lakemq.storage.lake.cold_rows import ColdSlice
+from lakemq.storage.read.plans import Plans
 from lakemq.storage.read.reader import PositionPlan, Slice, frames_bytes
 from lakemq.storage.read.store import Store
 from lakemq.storage.slices.messages import to_dicts
@@ -99,6 +100,7 @@ class History:
 
     def __init__(self, store: Store, cold: ColdReader, client_share: float) -> None:
         self._store = store
+        self._plans = Plans(store.reader)
         self._cold = cold
         self._gate = Gate(LOOKS_MAX, WAITING_MAX, client_share)
 
@@ -141,9 +143,10 @@ class History:
         until_s, size = _now_s() + LOOK_S_MAX, 0
         events: list[Event] = []
         while at < end and len(events) < EVENTS_MAX:
-            plan = self._store.reader.plan_positions(at, min(at + WINDOW_POSITIONS, end), topics, WINDOW_BYTES)
             left = EVENTS_MAX - len(events)
             try:
+                upto = min(at + WINDOW_POSITIONS, end)
+                plan = await self._plans.positions(at, upto, topics, WINDOW_BYTES, self._cold.run)
                 found, at, read = await self._cold.run(
                     lambda plan=plan, left=left: self._read(plan, topics, causes, left)
                 )

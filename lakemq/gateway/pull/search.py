@@ -14,6 +14,7 @@ from lakemq.gateway.cold.by_key import READ_AT_ONCE, WINDOW_BYTES, KeySearch, ro
 from lakemq.gateway.filter import Filter
 from lakemq.gateway.redrive.columns import to_rows
 from lakemq.model.errors import PositionGone
+from lakemq.storage.read.plans import Plans
 from lakemq.storage.read.reader import PositionPlan, Slice, frames_bytes
 from lakemq.storage.read.store import Store
 from lakemq.web.asgi import Client
@@ -97,6 +98,7 @@ class TopicSearch:
     def __init__(self, store: Store, cold: ColdReader, by_key: KeySearch, bytes_max: int, client_share: float) -> None:
         """`bytes_max`: of the bodies of one page, about."""
         self._store = store
+        self._plans = Plans(store.reader)
         self._cold = cold
         self._by_key = by_key
         self._bytes_max = bytes_max
@@ -154,7 +156,7 @@ class TopicSearch:
         found: list[int] = []
         at, size = begin, 0
         while at < end:
-            plan = self._store.reader.plan_positions(at, end, {topic}, WINDOW_BYTES)
+            plan = await self._plans.positions(at, end, {topic}, WINDOW_BYTES, self._cold.run)
             positions, at, read = await self._cold.run(lambda plan=plan: self._matching(plan, topic, wanted))
             found += positions
             size += read

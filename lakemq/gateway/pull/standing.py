@@ -94,7 +94,7 @@ class Standings:
 
 async def _filters(group: Group, topic: str, part: Slice | ColdSlice) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    for each in subscriptions_of(group):
+    for each in await subscriptions_of(group):
         if each.topic != topic or len(found) >= FILTERS_MAX:
             continue
         try:

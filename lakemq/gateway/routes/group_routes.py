@@ -180,9 +180,9 @@ def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
 def _add_members(router: APIRouter, groups: Groups, log: CommitLog, wait_ms_max: int) -> None:
     members = groups.members
 
-    def answer(group: str, request: Request) -> Response:
+    async def answer(group: str, request: Request) -> Response:
         sees = sight_of_topics(caller_of(request.scope))
-        return Response(members.answer(groups.find(group), sees), media_type="application/json")
+        return Response(await members.answer(groups.find(group), sees), media_type="application/json")
 
     @serves(router, routes.HEARTBEAT)
     async def heartbeat(  # pyright: ignore[reportUnusedFunction]
@@ -194,12 +194,12 @@ def _add_members(router: APIRouter, groups: Groups, log: CommitLog, wait_ms_max:
         await members.heartbeat(group, client_id, member)
         status = (body.client or StatusBody()).status()
         members.clients.member_said(group, client_id, asker_of(request), status, log.now_ms())
-        return answer(group, request)
+        return await answer(group, request)
 
     @serves(router, routes.LEAVE)
     async def leave(request: Request, group: str, client_id: PathClientId) -> Response:  # pyright: ignore[reportUnusedFunction]
         await members.leave(check_group(group), client_id)
-        return answer(group, request)
+        return await answer(group, request)
 
     @serves(router, routes.MEMBERS)
     async def wait(  # pyright: ignore[reportUnusedFunction]
@@ -213,7 +213,7 @@ def _add_members(router: APIRouter, groups: Groups, log: CommitLog, wait_ms_max:
         groups.find(check_group(group))
         if generation is not None and wait_ms:
             await members.wait(group, generation, wait_ms, client_gone(request.scope), client_of(request.scope))
-        return answer(group, request)
+        return await answer(group, request)
 
 
 def _add_offsets(router: APIRouter, offsets: Offsets, listing: Gate) -> None:

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from lakemq.gateway.work.run import Run
 from lakemq.gateway.work.waiters import Waiters
 from lakemq.model.errors import StoreUnwritable
+from lakemq.storage.read.plans import Plans
 from lakemq.storage.read.store import Store
 from lakemq.storage.state.topics import TOPICS_TOPIC, Queue
 
@@ -28,6 +30,7 @@ class LogEnd:
         self._name = name
         self._log = store.log
         self._reader = store.reader
+        self.plans = Plans(store.reader)
         self._waiters = waiters
         self.timer_ms = timer_ms
 
@@ -58,16 +61,18 @@ class LogEnd:
         """The subscription's queues."""
         return [queue for queue in self._log.topics.all_queues() if wanted is None or queue.topic in wanted]
 
-    async def reached(self, start: int, wanted: set[str] | None, messages_max: int | None) -> int:
-        """How far the subscription goes from `start` on, with at most so many messages."""
-        reader = self._reader
+    async def reached(self, start: int, wanted: set[str] | None, messages_max: int | None, run: Run) -> int:
+        """How far the subscription goes from `start` on, with at most so many messages. What takes long, `run` carries
+        out. Nothing is awaited after the log was looked at, unless it goes on from `start`: who waits then misses
+        nothing."""
+        end_now = None if wanted is None else await self.plans.end_of(wanted, start, run)
         confirmed = max(start, await self.confirmed_position())
-        reached = confirmed if wanted is None else min(confirmed, reader.end_of(wanted, start))
+        reached = confirmed if end_now is None else min(confirmed, end_now())
         if messages_max is None or reached - start <= messages_max:
             return reached
         if wanted is None:
-            return reader.limit_all(start, reached, messages_max)
-        return reader.limit(wanted, start, reached, messages_max)
+            return self._reader.limit_all(start, reached, messages_max)
+        return await self.plans.limit(wanted, start, reached, messages_max, run)
 
     async def wait(self, wanted: set[str] | None, timer_ms: int | None, seconds: float) -> bool:
         """Until something may have arrived, the timer is due or the time is over; whether it is

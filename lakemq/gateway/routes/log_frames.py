@@ -31,11 +31,12 @@ from lakemq.gateway.access.caller import Caller, caller_of
 from lakemq.gateway.fleet.replication import Question, Replication
 from lakemq.gateway.routes.log_end import LogEnd, seconds_until
 from lakemq.gateway.routes.subscription import topics_of
+from lakemq.gateway.work.run import Run
 from lakemq.gateway.work.work import Work
 from lakemq.model.access import Kind, Need, Resource
 from lakemq.model.errors import Busy, InvalidRequest, PositionGone
 from lakemq.model.in_sync import Member
-from lakemq.storage.read.raw_frames import plan_frames, read_at_once, read_raw, size_of, with_state_alone
+from lakemq.storage.read.raw_frames import read_at_once, read_raw, size_of, with_state_alone, with_states
 from lakemq.storage.read.reader import PositionPlan
 from lakemq.storage.read.store import Store
 from lakemq.web.asgi import Send, client_of, parse_int
@@ -73,18 +74,24 @@ class LogFrames:
         wait_ms = parse_int(query, FRAMES_WAIT_MS, self._work.limits.wait_ms_max)
         bytes_max = parse_int(query, FRAMES_BYTES_MAX, BYTES_MAX)
         topics = topics_of(query.get("topics"))
+        client = client_of(request.scope)
+        run = self._work.answering.run_for(client)
         question = self._question(query, begin, caller_of(request.scope))
         if question is None and self._is_a_replicas(query):
             end = await self._ends.flushed_position()
         elif question is None:
-            end = await self._confirmed(begin, topics, wait_ms)
+            end = await self._confirmed(begin, topics, wait_ms, run)
         else:
             end = await self._until_more(question, wait_ms)
-        client = client_of(request.scope)
         for _ in range(_ROUNDS_MAX):
             if begin < self._log.min_position:
                 raise PositionGone(f"the log begins with position {self._log.min_position}; {begin} is gone")
-            plan = plan_frames(self._reader, begin, min(end, to), topics, bytes_max)
+            try:
+                plan = await self._ends.plans.positions(begin, min(end, to), topics, bytes_max, run)
+            except PositionGone:
+                continue
+            if topics is None:
+                plan = with_states(self._reader, plan)
             if query.get("state") == "yes" and begin <= max(end, self._log.min_position):
                 plan = with_state_alone(self._reader, plan, self._log.active)
             size = size_of(plan)
@@ -92,17 +99,17 @@ class LogFrames:
                 try:
                     pieces = read_at_once(self._reader, plan) if size <= AT_ONCE_BYTES else None
                     if pieces is None:
-                        pieces = await self._work.answering.run_for(client)(read_raw, self._reader, plan)
+                        pieces = await run(read_raw, self._reader, plan)
                 except PositionGone:
                     continue
                 await _send(request.send, [*self._headers(plan, size), *self._more_headers(question)], pieces)
                 return
         raise Busy("the log's segments change faster than they can be read")
 
-    async def _confirmed(self, begin: int, topics: set[str] | None, wait_ms: int) -> int:
+    async def _confirmed(self, begin: int, topics: set[str] | None, wait_ms: int, run: Run) -> int:
         """How far the log is confirmed, once that holds a frame that is wanted, or the time is over."""
         deadline = asyncio.get_running_loop().time() + wait_ms / 1000
-        while await self._ends.reached(begin, topics, None) <= begin:
+        while await self._ends.reached(begin, topics, None, run) <= begin:
             if not await self._ends.wait(topics, None, seconds_until(deadline)):
                 break
         return await self._ends.confirmed_position()

@@ -49,7 +49,7 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop, matching: Gate,
     router = APIRouter()
     log, reader, ids, _ = store
 
-    _add_end(router, log, ends, matching, wait_ms_max)
+    _add_end(router, log, ends, answering, matching, wait_ms_max)
 
     @serves(router, routes.LOG_MESSAGES)
     async def messages(  # pyright: ignore[reportUnusedFunction]
@@ -67,7 +67,8 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop, matching: Gate,
         if wanted is None:
             caller_of(request.scope).check(Need((Action.GET,), Resource(Kind.CLUSTER), guarded=True))
         schema = _schema(columns)
-        plan = reader.plan_positions(begin, await ends.up_to(to), wanted, bytes_max)
+        run = answering.run_for(client_of(request.scope))
+        plan = await ends.plans.positions(begin, await ends.up_to(to), wanted, bytes_max, run)
 
         def carry_out() -> tuple[memoryview, int, list[Range]]:
             slices, reached = reader.read_positions_up_to(plan, wanted, bytes_max)
@@ -76,7 +77,7 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop, matching: Gate,
                 slices = without_deleted(slices, log.topics.floor)
             return to_arrow(slices, ids, schema), reached, holes
 
-        body, reached, holes = await answering.run_for(client_of(request.scope))(carry_out)
+        body, reached, holes = await run(carry_out)
         headers = {
             "lakemq-next-position": str(max(reached, begin)),
             "lakemq-log-id": log.identity.log_id,
@@ -93,7 +94,9 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop, matching: Gate,
     return router
 
 
-def _add_end(router: APIRouter, log: CommitLog, ends: LogEnd, matching: Gate, wait_ms_max: int) -> None:
+def _add_end(
+    router: APIRouter, log: CommitLog, ends: LogEnd, answering: Workshop, matching: Gate, wait_ms_max: int
+) -> None:
     @serves(router, routes.LOG_END)
     async def end(  # pyright: ignore[reportUnusedFunction]
         request: Request,
@@ -106,13 +109,14 @@ def _add_end(router: APIRouter, log: CommitLog, ends: LogEnd, matching: Gate, wa
     ) -> dict[str, Any]:
         if timer is not None:  # which goes by messages of all topics
             caller_of(request.scope).check(_OF_TIMERS)
+        run = answering.run_for(client_of(request.scope))
         # Jobs know nothing of the broker's settings, and ask again: so they wait as long as it lets them.
         deadline = asyncio.get_running_loop().time() + min(wait_ms, wait_ms_max) / 1000
         while True:
             # Each time: of topics that have come to be meanwhile too.
             wanted = await readable(log, matching, request.scope, (Action.SUB, Action.GET), topics, pattern)
             start = log.min_position if begin is None else begin
-            reached = await ends.reached(start, wanted, messages_max)
+            reached = await ends.reached(start, wanted, messages_max, run)
             timer_ms = None if timer is None else ends.timer_ms(timer)
             if reached > start or not await ends.wait(wanted, timer_ms, seconds_until(deadline)):
                 return ends.describe(reached, timer_ms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
@@ -11,6 +12,7 @@ from lakemq.contract import routes
 from lakemq.contract.limits import OFFSET_MAX
 from lakemq.gateway.fleet.replication import Replication
 from lakemq.gateway.http.by_fastapi import serves
+from lakemq.gateway.http.in_slices import respond
 from lakemq.gateway.sinks.committer import Sinks
 from lakemq.gateway.sinks.described import describe
 from lakemq.gateway.sinks.naming import BATCH_MAX
@@ -52,15 +54,15 @@ def make_router(sinks: Sinks, replication: Replication | None) -> APIRouter:
     """The routes of one broker. Its followers, if there are any, are known to `replication`."""
     router = APIRouter()
 
-    def all_of(staging: Staging) -> list[dict[str, Any]]:
-        shown = [(name, sinks.shown(name)) for name in sorted(sinks.state.by_name)]
-        return [describe(name, known, staging) for name, known in shown if known is not None]
+    def all_of(staging: Staging) -> Iterator[dict[str, Any]]:
+        shown = ((name, sinks.shown(name)) for name in sorted(sinks.state.by_name))
+        return (describe(name, known, staging) for name, known in shown if known is not None)
 
     @serves(router, routes.SINKS)
-    async def sinks_all() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def sinks_all() -> Response:  # pyright: ignore[reportUnusedFunction]
         staging = sinks.staging
         staged = {"staged_parts": staging.count, "staged_bytes": staging.bytes}
-        return {"sinks": all_of(staging), **staged}
+        return await respond({"sinks": all_of(staging), **staged})
 
     @serves(router, routes.SINK)
     async def one(sink: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]

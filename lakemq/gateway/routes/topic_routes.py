@@ -116,10 +116,10 @@ def make_router(
             return await respond({"topics": described} | ({} if limit is None else {"next_after": following}))
 
     @serves(router, routes.TOPIC)
-    async def get_topic(topic: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def get_topic(topic: str) -> Response:  # pyright: ignore[reportUnusedFunction]
         found = log.topics.get(check_readable(topic))
         begins = {queue.queue_id: await cold.min_offset_or_logs(queue) for queue in list(found.queues)}
-        return describe(found, lambda queue: begins.get(queue.queue_id, queue.begin_offset))
+        return await respond(describe(found, lambda queue: begins.get(queue.queue_id, queue.begin_offset)))
 
     @serves(router, routes.PUT_TOPIC, responses={201: {"description": "made"}})
     async def put_topic(  # pyright: ignore[reportUnusedFunction]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq.contract import routes
 from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.http.by_fastapi import serves
+from lakemq.gateway.http.in_slices import respond
 from lakemq.gateway.routing.router import Router
 from lakemq.model.access import Action, need_of_topic
 from lakemq.model.errors import InvalidRequest
@@ -44,11 +45,11 @@ def make_router(routing: Router, wait_ms_max: int) -> APIRouter:
     @serves(router, routes.RESOLVE_MANY)
     async def resolve_many(  # pyright: ignore[reportUnusedFunction]
         request: Request, body: Resolutions
-    ) -> dict[str, Any]:
+    ) -> Response:
         pairs = [(each.transaction_id, each.resolution) for each in body.resolutions]
         group, caller = check_group(body.producer_group), caller_of(request.scope)
         results = await routing.transactions.resolve_many(pairs, group, caller)
-        return {"results": [result._asdict() for result in results]}
+        return await respond({"results": (result._asdict() for result in results)})
 
     @serves(router, routes.CHECKS)
     async def checks(  # pyright: ignore[reportUnusedFunction]

@@ -11,8 +11,9 @@ from typing import NamedTuple, TypeVar
 
 from lakemq.gateway.access.caller import Caller
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor, origin_of
+from lakemq.gateway.http.in_slices import Pause
 from lakemq.gateway.routing.committing import Committing
-from lakemq.gateway.routing.half_rights import Check, check_of, refusals_of
+from lakemq.gateway.routing.half_rights import Check, alone, check_of, refusals_of
 from lakemq.model.errors import (
     FlowControl,
     InvalidRequest,
@@ -136,7 +137,7 @@ class Transactions:
         self, resolutions: Sequence[tuple[str, str]], group: str, caller: Caller | None
     ) -> list[LakemqError | None]:
         answers: list[LakemqError | None] = [None] * len(resolutions)
-        origins = self._parse_all(resolutions, answers)
+        origins = await self._parse_all(resolutions, answers)
         if caller is not None and (check := check_of(caller)) is not None:
             origins = await self._permitted(origins, answers, check)
         await self._until_nobody_resolves(origins)
@@ -145,7 +146,7 @@ class Transactions:
             try:
                 half = self._check(origin, group, resolution)
             except LakemqError as error:
-                answers[number] = error
+                answers[number] = alone(error)
             else:
                 if half is not None:
                     chosen.append((half, resolution))
@@ -156,19 +157,20 @@ class Transactions:
                     answers[origins[half.origin][0]] = gone
         return answers
 
-    def _parse_all(
+    async def _parse_all(
         self, resolutions: Sequence[tuple[str, str]], answers: list[LakemqError | None]
     ) -> dict[int, tuple[int, str]]:
         """`(number, resolution)` by the transactions' origins; what is wrong goes to `answers`."""
-        origins: dict[int, tuple[int, str]] = {}
+        pause, origins = Pause(), dict[int, tuple[int, str]]()
         for number, (transaction_id, resolution) in enumerate(resolutions):
+            await pause()
             try:
                 origin = self._parse(transaction_id, resolution)
                 if origin in origins and origins[origin][1] != resolution:
                     raise InvalidRequest(f"transaction {transaction_id!r} is there twice, with two resolutions")
                 origins.setdefault(origin, (number, resolution))
             except LakemqError as error:
-                answers[number] = error
+                answers[number] = alone(error)
         return origins
 
     async def _permitted(

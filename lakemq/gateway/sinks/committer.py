@@ -20,6 +20,7 @@ from lakemq.gateway.sinks.committed import Committed
 from lakemq.gateway.sinks.naming import check_names, check_sink
 from lakemq.gateway.sinks.placing import Target, check_part, check_queues, done_body, place_part, with_record
 from lakemq.gateway.sinks.staging import BadPart, Part, Staging, pack
+from lakemq.gateway.sinks.standing import committed_part, may_be_taken_back, what_stands
 from lakemq.gateway.work.run import Run, at_once
 from lakemq.model.columns import SINK
 from lakemq.model.errors import (
@@ -92,15 +93,11 @@ class Sinks:
 
     def shown(self, sink: str) -> Sink | None:
         """Without a commit that may yet be taken back: whoever goes on after a batch has to have it for good."""
-        before = self.state.before.get(sink)
-        if before is None or not self._may_be_taken_back(sink):
-            return self.state.by_name.get(sink)
-        return None if before.sink is None else Sink(**before.sink)
+        return what_stands(self.state, sink) if self._may_be_taken_back(sink) else self.state.by_name.get(sink)
 
     def _may_be_taken_back(self, sink: str) -> bool:
-        before, confirmed = self.state.before.get(sink), self._log.confirmed_position
-        known = confirmed if self._confirmed is None else min(confirmed, self._confirmed)
-        return before is not None and before.end > known
+        confirmed = self._log.confirmed_position
+        return may_be_taken_back(self.state, self.staging, sink, confirmed, self._confirmed)
 
     def open(self, confirmed: int | None = None) -> None:
         """Find the staged parts. `confirmed`: how far the log is known to be, so how far all who lead next have the
@@ -333,8 +330,7 @@ class Sinks:
             part = self.staging.find(sink, batch, name)
             if part is None and self.staging.unread:
                 raise StoreUnwritable(f"part {name} may be in {self.staging.unread[0]}, which can't be read now")
-        # One that is not what was committed is none.
-        return None if part is None or self.state.is_over(sink, batch, name, part.token) else part
+        return committed_part(self.state, self.staging, sink, batch, name)
 
     async def _let_go(self, stored: list[Part]) -> list[Part]:
         """Parts that are in the log, once that is on disk, need their files no more; none is left then."""

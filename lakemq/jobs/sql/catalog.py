@@ -248,9 +248,9 @@ def _register_table(session: SparkSession, name: str, path: Path) -> None:
 def _register_empty(session: SparkSession, name: str) -> None:
     found = find_table(session, name)
     if found is not None and found.tableType().name() == "EXTERNAL":  # of a lake that had it
-        session.sql(f"DROP TABLE `{name}`")
-    nulls = ", ".join(f"CAST(NULL AS {kind}) AS `{column}`" for column, kind in _COLUMNS[name].items())
-    session.sql(f"CREATE OR REPLACE VIEW `{name}` AS SELECT {nulls} WHERE false")
+        session.sql(f"DROP TABLE {quoted(name)}")
+    nulls = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(column)}" for column, kind in _COLUMNS[name].items())
+    session.sql(f"CREATE OR REPLACE VIEW {quoted(name)} AS SELECT {nulls} WHERE false")
 
 
 def place_of(session: SparkSession, table: Any) -> str:

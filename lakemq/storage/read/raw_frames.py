@@ -7,13 +7,10 @@ from lakemq.storage.read.reader import Extent, PositionPlan, Reader, adjacent
 from lakemq.storage.segment.segment import Segment, read_bytes
 
 
-def plan_frames(reader: Reader, begin: int, end: int, topics: set[str] | None, bytes_max: int) -> PositionPlan:
-    """The frames with positions `begin ≤ p < end` of these topics, in about `bytes_max` bytes, at least one. None: all
-    frames, those without messages too, and with a segment's first position the state that the segment begins with."""
-    plan = reader.plan_positions(begin, end, topics, bytes_max)
-    if topics is not None:
-        return plan
-    return plan._replace(extents=[_with_state(reader, extent, begin) for extent in plan.extents])
+def with_states(reader: Reader, plan: PositionPlan) -> PositionPlan:
+    """A plan of all frames, those without messages too, and with a segment's first position the state that the segment
+    begins with."""
+    return plan._replace(extents=[_with_state(reader, extent, plan.begin) for extent in plan.extents])
 
 
 def with_state_alone(reader: Reader, plan: PositionPlan, newest: Segment) -> PositionPlan:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from lakemq.model.errors import LogDamaged, MessageNotFound, PositionGone
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.fallback import Fallback
-from lakemq.storage.read.frame_counts import frames_that_fit, has_runs, rows_between
+from lakemq.storage.read.frame_counts import frames_of, has_runs
 from lakemq.storage.read.sealed_indexes import SealedIndexes
 from lakemq.storage.segment.cache import FrameKey
 from lakemq.storage.segment.frame import KIND_MESSAGES, Run
@@ -106,6 +106,15 @@ class Reader:
         self._indexes.forget(segment)
         self._log.cache.drop(segment.identity)
 
+    def read_index(self, segment: Segment) -> SegmentIndex:
+        """The segment's index, read if it isn't in memory. For any thread. Raises `PositionGone`, `LogDamaged`,
+        `Busy`."""
+        return self.known_index(segment) or self._indexes.read(segment)
+
+    def enter(self, segment: Segment, index: SegmentIndex) -> None:
+        """Keep an index that was read, as if it had been asked for."""
+        self._indexes.keep(segment, index)
+
     # Planning --------------------------------------------------------------------------------
 
     def index(self, segment: Segment) -> SegmentIndex:
@@ -169,7 +178,9 @@ class Reader:
         while number < len(self._log.segments) and at < end and size < bytes_max:
             segment = self._log.segments[number]
             index = self.index(segment)
-            extent, at, step = _plan_frames(segment, index, topics, at, min(end, index.end_position), bytes_max - size)
+            extent, at, step = plan_frames_in(
+                segment, index, topics, at, min(end, index.end_position), bytes_max - size
+            )
             if extent.frames:
                 extents.append(extent)
             if at < index.end_position:
@@ -331,41 +342,27 @@ class Reader:
                 return max(runs.first_offsets[number], queue.min_offset)
         return queue.next_offset
 
-    def end_of(self, topics: AbstractSet[str], begin: int) -> int:
+    def end_of(self, topics: AbstractSet[str], begin: int, base: int = 0, end: int = 0) -> int:
         """The position after the last frame with messages of the topics, be they deleted or not, or `begin` if it's
-        above."""
+        above. `base`: of the segments below it one knows that this is `end`."""
         for segment in reversed(self._log.segments):
+            if segment.base_position < base:
+                return max(begin, end)
             if segment.end_position <= begin and segment is not self._log.active:
                 break
-            ends = [
-                _end_of_last_frame(index, runs)
-                for index in [self.index(segment)]
-                for key, runs in index.queues.items()
-                if key[0] in topics and runs.first_offsets
-            ]
-            if ends:
-                return max(begin, *ends)
+            if (found := self.end_in(self.index(segment), topics)) is not None:
+                return max(begin, found)
         return begin
 
-    def limit(self, topics: AbstractSet[str], begin: int, end: int, messages_max: int) -> int:
-        """A position `e`, `begin < e ≤ end`, with at most `messages_max` messages of the topics in
-        `begin ≤ p < e`: as far as whole frames go, or else that many positions."""
-        left = messages_max
-        reached = begin
-        for segment in self._log.segments[self.segment_of_position(begin) :]:
-            index = self.index(segment)
-            runs = [runs for key, runs in index.queues.items() if key[0] in topics and runs.first_offsets]
-            first = max(index.frame_at(begin), 0)
-            fitting = frames_that_fit(index, runs, first, left)
-            left -= rows_between(index, runs, first, fitting)
-            if fitting < len(index.positions):
-                reached = max(reached, index.positions[fitting])
-                break
-            reached = index.end_position
-            if reached >= end:
-                break
-        # The frame that doesn't fit whole has at most so many in so many positions.
-        return min(end, reached + left)
+    @staticmethod
+    def end_in(index: SegmentIndex, topics: AbstractSet[str]) -> int | None:
+        """The same in one segment; None: it has no messages of the topics."""
+        of_topics = [runs for key, runs in index.queues.items() if key[0] in topics and runs.first_offsets]
+        return max((_end_of_last_frame(index, runs) for runs in of_topics), default=None)
+
+    def has_any(self, segment: Segment, topics: AbstractSet[str]) -> bool:
+        """Whether the segment, whose index is in memory, has messages of the topics."""
+        return any(key[0] in topics and runs.first_offsets for key, runs in self.index(segment).queues.items())
 
     def limit_all(self, begin: int, end: int, messages_max: int) -> int:
         """The same for the messages of all topics: that many positions, and where that is in a large hole its end, as
@@ -418,14 +415,14 @@ def _plan_runs(
     return Extent(segment, frames), reached, size
 
 
-def _plan_frames(
-    segment: Segment, index: SegmentIndex, topics: set[str] | None, begin: int, end: int, bytes_max: int
+def plan_frames_in(
+    segment: Segment, index: SegmentIndex, topics: AbstractSet[str] | None, begin: int, end: int, bytes_max: int
 ) -> tuple[Extent, int, int]:
     """The frames of one segment with positions `begin ≤ p < end` of the topics; how far they go;
-    their size."""
+    their size. For any thread, while frames are added."""
     numbers: Iterable[int] = range(max(index.frame_at(begin), 0), len(index.positions))
     if topics is not None:
-        numbers, end = _frames_of(index, topics, begin, end)
+        numbers, end = frames_of(index, topics, begin, end, FRAMES_MAX)
     frames: list[tuple[int, int]] = []
     size = 0
     for number in numbers:
@@ -437,27 +434,6 @@ def _plan_frames(
         frames.append((index.offsets[number], frame_bytes))
         size += frame_bytes
     return Extent(segment, frames), end, size
-
-
-def _frames_of(index: SegmentIndex, topics: set[str], begin: int, end: int) -> tuple[list[int], int]:
-    """The frames with positions `begin ≤ p < end` that hold messages of the topics, and how far
-    they were looked for: no further than `FRAMES_MAX` of one queue."""
-    first = index.offsets[max(index.frame_at(begin), 0)]
-    last = index.frame_at(end - 1) + 1
-    limit = index.offsets[last] if last < len(index.offsets) else index.covered_bytes
-    offsets: set[int] = set()
-    for (topic, _), runs in index.queues.items():
-        if topic in topics:
-            low = bisect_left(runs.frame_offsets, first)
-            high = bisect_left(runs.frame_offsets, limit, low)
-            if high > low + FRAMES_MAX:
-                high = low + FRAMES_MAX
-                limit = runs.frame_offsets[high]
-            offsets.update(runs.frame_offsets[low:high])
-    if last < len(index.offsets) or limit < index.covered_bytes:
-        number = index.frame_number(limit)
-        end = min(end, index.positions[number]) if number < len(index.positions) else end
-    return [index.frame_number(offset) for offset in sorted(offsets) if offset < limit], end
 
 
 def adjacent(frames: list[tuple[int, int]], number: int) -> int:

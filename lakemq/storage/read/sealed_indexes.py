@@ -51,11 +51,16 @@ class SealedIndexes:
         index = self._indexes.pop(segment.identity, None)
         if index is None:
             index = self.read(segment)
+        self.keep(segment, index)
+        return index
+
+    def keep(self, segment: Segment, index: SegmentIndex) -> None:
+        """Have the index in memory as the one that was asked for last."""
         self._indexes[segment.identity] = index
+        self._indexes.move_to_end(segment.identity)
         self._unused.pop(segment.identity, None)
         while len(self._indexes) > INDEXES_MAX:
             self._indexes.popitem(last=False)
-        return index
 
     def read(self, segment: Segment) -> SegmentIndex:
         """The index from its file, or from the segment's. For any thread. Raises `PositionGone` when the segment has

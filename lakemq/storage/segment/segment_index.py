@@ -164,8 +164,12 @@ class SegmentIndex:
 
     def frame_bytes(self, number: int) -> int:
         """The length of a frame, in bytes."""
-        end = self.offsets[number + 1] if number + 1 < len(self.offsets) else self.covered_bytes
-        return end - self.offsets[number]
+        return self.begin_of(number + 1) - self.offsets[number]
+
+    def begin_of(self, number: int) -> int:
+        """The byte where frame `number` begins, or where it will. For any thread, while frames are added."""
+        covered = self.covered_bytes  # first: what is added meanwhile comes after it
+        return self.offsets[number] if number < len(self.offsets) else covered
 
     def position_at_time(self, timestamp_ms: int) -> int:
         """The first position stored at or after that time; the segment's end if none was."""

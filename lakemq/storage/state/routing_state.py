@@ -103,8 +103,8 @@ class RoutingState:
         self.transactions = OpenHalves()
         self.nacked: dict[str, BitMap64] = {}
         """By group, the positions of messages that it has nacked."""
-        self.nacked_of: dict[tuple[str, str], BitMap64] = {}
-        """The same by group and topic, also of the message that a retry is of, as far as that is known."""
+        self.nacked_of: dict[str, dict[str, BitMap64]] = {}
+        """The same by group, then by topic, also of the message that a retry is of, as far as that is known."""
         self.decisions: dict[int, BitMap64] = {}
         """By position, the logged decisions that may be open still; empty: to be read again."""
         self.redrives = BitMap64()
@@ -181,17 +181,17 @@ class RoutingState:
             self.retries_of.add(group, position, position + 1)
             self.nacked.setdefault(group, BitMap64()).add(target)
             if topic is not None:
-                self.nacked_of.setdefault((group, topic), BitMap64()).add(target)
+                self.nacked_of.setdefault(group, {}).setdefault(topic, BitMap64()).add(target)
 
     def forget_nacked(self, group: str, topic: str) -> None:
         """The group may nack again what it nacked of the topic, and what nobody knows the topic of; with its retry
         topic, which has messages of all of them, that is all."""
-        kept = {key: known for key, known in self.nacked_of.items() if key[0] == group and key[1] != topic}
+        kept = self.nacked_of.pop(group, {})
+        kept.pop(topic, None)
         if topic == retry_topic(group):
-            for key in kept:
-                del self.nacked_of[key]
             kept = {}
-        self.nacked_of.pop((group, topic), None)
+        if kept:
+            self.nacked_of[group] = kept
         left = BitMap64().union(*kept.values()) & self.nacked.pop(group, BitMap64())
         if left:
             self.nacked[group] = left
@@ -348,14 +348,11 @@ class RoutingState:
         if len(self.delays) == len(self.decided):
             self.timers = TimerCounts()  # the due time of a message that damage took isn't known
         self.recalled.remove_range(0, min_position)
-        for group, positions in list(self.nacked.items()):
-            positions.remove_range(0, min_position)
-            if not positions:
-                del self.nacked[group]
-        for key, positions in list(self.nacked_of.items()):
-            positions.remove_range(0, min_position)
-            if not positions:
-                del self.nacked_of[key]
+        _cut(self.nacked, min_position)
+        for group, by_topic in list(self.nacked_of.items()):
+            _cut(by_topic, min_position)
+            if not by_topic:
+                del self.nacked_of[group]
         for position, causes in list(self.decisions.items()):
             if causes and causes.isdisjoint(self.decided):
                 del self.decisions[position]
@@ -369,7 +366,7 @@ class RoutingState:
             setattr(copied, name, getattr(self, name).copy())
         copied.dead_floor, copied.discarded_floor = self.dead_floor, self.discarded_floor
         copied.nacked = yield from copy_each(self.nacked, BitMap64.copy, STEP)
-        copied.nacked_of = yield from copy_each(self.nacked_of, BitMap64.copy, STEP)
+        copied.nacked_of = yield from copy_each(self.nacked_of, _copy_each, STEP)
         copied.dead_of = yield from self.dead_of.copy_in_steps()
         copied.retries_of = yield from self.retries_of.copy_in_steps()
         copied.receipts = yield from self.receipts.copy_in_steps()
@@ -395,7 +392,11 @@ class RoutingState:
             "moved": [pack_numbers(self.moved), pack_numbers(self.moved.values())],
             "transactions": self.transactions.dump(),
             "nacked": {group: pack(positions) for group, positions in self.nacked.items()},
-            "nacked_of": [[*key, pack(positions)] for key, positions in self.nacked_of.items()],
+            "nacked_of": [
+                [group, topic, pack(positions)]
+                for group, by_topic in self.nacked_of.items()
+                for topic, positions in by_topic.items()
+            ],
             "decisions": pack_numbers(self.decisions),
             "redrives": pack(self.redrives),
             "recalled": pack(self.recalled),
@@ -423,7 +424,9 @@ class RoutingState:
         self.moved = _unpack_dict(dumped["moved"])
         self.transactions.restore(dumped["transactions"])
         self.nacked = {group: unpack(positions) for group, positions in dumped["nacked"].items()}
-        self.nacked_of = {(group, topic): unpack(text) for group, topic, text in dumped.get("nacked_of", ())}
+        self.nacked_of = {}
+        for group, topic, text in dumped.get("nacked_of", ()):
+            self.nacked_of.setdefault(group, {})[topic] = unpack(text)
         self.decisions = {position: BitMap64() for position in unpack_numbers(dumped["decisions"])}
         self.redrives, self.recalled = unpack(dumped["redrives"]), unpack(dumped["recalled"])
         self.receipts.restore(dumped.get("receipts", {}))
@@ -445,6 +448,18 @@ _HANDLERS: dict[str, Callable[[RoutingState, Meta, Content, Run], None]] = {
 def _range(meta: Meta, run: Run) -> tuple[int, int]:
     first = meta.first_position + run.row
     return first, first + run.count
+
+
+def _cut(nacked: dict[str, BitMap64], min_position: int) -> None:
+    """Forget what is below."""
+    for key, positions in list(nacked.items()):
+        positions.remove_range(0, min_position)
+        if not positions:
+            del nacked[key]
+
+
+def _copy_each(by_topic: dict[str, BitMap64]) -> dict[str, BitMap64]:
+    return {topic: positions.copy() for topic, positions in by_topic.items()}
 
 
 def _unpack_dict(packed: list[str]) -> dict[int, int]:

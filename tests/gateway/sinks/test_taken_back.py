@@ -4,6 +4,7 @@ back, so whoever commits the batch again is told to stage it again, and nothing 
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import shutil
 from collections.abc import Coroutine
@@ -20,7 +21,7 @@ from lakemq.gateway.sinks.staging import Part
 from lakemq.model.errors import LakemqError, NotConfirmed, PartNotFound
 from lakemq.storage.log.recovery import recover
 from lakemq.storage.state.log_state import LogState
-from lakemq.storage.state.sinks import SinkState
+from lakemq.storage.state.sinks import Sink, SinkState
 from lakemq.testing import FaultyFiles
 from tests.gateway.http_client import write_arrow
 from tests.gateway.sinks.test_sink_crashes import BODIES, CUTS, OTHER_CUTS, SINK, Crashing, DyingFiles
@@ -96,6 +97,40 @@ class StagingAtItsStart(Crashing):
         self.staged = await self.broker.sinks.stage(SINK, 0, "again", "t", None, content)
         await self.broker.start()
         await self.broker.router.overdue.close()
+
+
+class LookingAtItsStart(Crashing):
+    """The sink is looked at as the broker starts, before the first step of what that begins."""
+
+    shown: Sink | None = None
+
+    async def _start(self) -> None:
+        self.broker.open()
+        self.shown = copy.deepcopy(self.broker.sinks.shown(SINK))  # it moves on as its parts are stored
+        await self.broker.start()
+        await self.broker.router.overdue.close()
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_a_commit_whose_parts_a_broker_by_itself_has_lost_is_not_shown(tmp_path: Path, batch: int) -> None:
+    """Who looked before it was taken back went on after it, and the batch was lost."""
+    found = ended(tmp_path, batch=batch, left=2)
+    found.harness.files_of_parts()[0].unlink()
+    harness = LookingAtItsStart(found.folder)
+    harness.open(0)
+    assert (harness.shown and harness.shown.batch) == (batch - 1 if batch else None)
+    harness.run(harness.stored())
+    stands = harness.broker.sinks.shown(SINK)
+    assert (stands and stands.progress) == (harness.shown and harness.shown.progress)
+    harness.close()
+
+
+def test_a_commit_whose_parts_a_broker_by_itself_has_is_shown(tmp_path: Path) -> None:
+    harness = LookingAtItsStart(ended(tmp_path, batch=0, left=2).folder)
+    harness.open(0)
+    assert harness.shown is not None
+    assert len(harness.shown.left) == 2
+    harness.close()
 
 
 def test_a_part_of_what_is_taken_back_is_staged_and_not_said_to_be_committed(tmp_path: Path) -> None:

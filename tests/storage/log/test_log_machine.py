@@ -28,6 +28,7 @@ from lakemq.storage.log.appends import BatchAppend, OneAppend, RowsAppend
 from lakemq.storage.log.receiver import Stored
 from lakemq.storage.read import reader as reader_module
 from lakemq.storage.read import sealed_indexes as sealed_indexes_module
+from lakemq.storage.read.plans import Plans
 from lakemq.storage.segment import scan as scan_module
 from lakemq.storage.segment.content import Columns
 from lakemq.storage.segment.rows import make_row
@@ -153,6 +154,14 @@ class LogMachine(RuleBasedStateMachine):
         self.harness.open()
         self.model = Model()
         self.serial = 0
+        self._plans = self.harness.reader, Plans(self.harness.reader)
+
+    @property
+    def plans(self) -> Plans:
+        """Those of the log that is open."""
+        if self._plans[0] is not self.harness.reader:
+            self._plans = self.harness.reader, Plans(self.harness.reader)
+        return self._plans[1]
 
     def teardown(self) -> None:
         if self.harness.is_open:
@@ -401,16 +410,29 @@ class LogMachine(RuleBasedStateMachine):
     def plan_a_range(self, at: float, names: set[str], messages_max: int) -> None:
         begin = self._position(at)
         end = self.harness.reader.end_of(names, begin)
+        assert self.harness.run(self.plans.end_of(names, begin, asyncio.to_thread))() == end
         wanted = [m.position for m in whole(self.model.messages) if m.topic in names and m.position >= begin]
         assert end >= begin
         assert all(position < end for position in wanted)
+        assert self.harness.run(self._read_by_plans(begin, names)) == wanted
         if end > begin:
             meta = self.harness.reader.message(end - 1).frame.meta
             assert meta.first_position + meta.count == end
             assert any(run.topic in names for run in meta.runs)
-            limit = self.harness.reader.limit(names, begin, end, messages_max)
+            limit = self.harness.run(self.plans.limit(names, begin, end, messages_max, asyncio.to_thread))
             assert begin < limit <= end
             assert sum(position < limit for position in wanted) <= messages_max
+
+    async def _read_by_plans(self, begin: int, names: set[str]) -> list[int]:
+        """The positions from `begin` on of the topics' messages."""
+        reader, at, end = self.harness.reader, begin, self.harness.log.next_position
+        found: list[int] = []
+        while at < end:
+            plan = await self.plans.positions(at, end, names, 1_000, asyncio.to_thread)
+            assert plan.begin == at < plan.end <= end
+            found += [message.position for message in messages_of(reader.read_positions(plan, names))]
+            at = plan.end
+        return found
 
     # What always holds -----------------------------------------------------------------------
 

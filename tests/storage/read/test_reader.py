@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import random
@@ -11,6 +12,7 @@ import pytest
 from lakemq.model.errors import Busy, LogDamaged, MessageNotFound, PositionGone
 from lakemq.storage.log.flush_mark import FlushMark
 from lakemq.storage.read import reader as reader_module
+from lakemq.storage.read.plans import Plans
 from lakemq.storage.read.row_reader import RowReader
 from lakemq.storage.segment.frame import KIND_HOLE
 from tests.storage.conftest import MakeLog
@@ -34,6 +36,10 @@ def written(harness: LogHarness, monkeypatch: pytest.MonkeyPatch) -> list[Messag
     harness.reopen()
     assert len(harness.log.segments) == 3
     return harness.read_log()
+
+
+def _limit(harness: LogHarness, topics: set[str], begin: int, end: int, messages_max: int) -> int:
+    return harness.run(Plans(harness.reader).limit(topics, begin, end, messages_max, asyncio.to_thread))
 
 
 def _of(messages: list[Message], topics: set[str]) -> list[Message]:
@@ -69,7 +75,7 @@ def test_limit_takes_no_more_messages_than_asked_and_always_goes_on(
         names = chance.choice(({"a"}, {"b"}, {"a", "b"}))
         begin, end = sorted(chance.sample(range(len(written) + 1), 2))
         messages_max = chance.randrange(1, 60)
-        limit = harness.reader.limit(names, begin, end, messages_max)
+        limit = _limit(harness, names, begin, end, messages_max)
         assert begin < limit <= end
         assert len(_of(written[begin:limit], names)) <= messages_max
 
@@ -80,8 +86,8 @@ def test_limit_takes_whole_frames_beyond_other_topics_messages(harness: LogHarne
     for _ in range(50):
         harness.append("b", 0, b"not asked for")
     last = harness.append("a", 0, b"2").placed[0].position
-    assert harness.reader.limit({"a"}, begin, last + 1, 2) == last + 1
-    assert harness.reader.limit({"a"}, begin, last + 1, 1) == last
+    assert _limit(harness, {"a"}, begin, last + 1, 2) == last + 1
+    assert _limit(harness, {"a"}, begin, last + 1, 1) == last
 
 
 def test_end_of_a_subscription_stands_still_while_others_write(harness: LogHarness, written: list[Message]) -> None:

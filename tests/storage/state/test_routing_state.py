@@ -224,7 +224,7 @@ def test_a_reset_of_one_topic_forgets_no_nack_of_another() -> None:
         state.forget_nacked("old", "t")
         assert {group: list(positions) for group, positions in state.nacked.items()} == {"g": [0, 3]}
         state.tidy(3)
-        assert (list(state.nacked["g"]), list(state.nacked_of)) == ([3], [("g", "v")])
+        assert (list(state.nacked["g"]), state.nacked_of) == ([3], {"g": {"v": BitMap64([3])}})
         state.forget_nacked("g", "%RETRY%g")
         assert not state.nacked
         assert not state.nacked_of

@@ -1,0 +1,114 @@
+"""Plans of reads whose size a client chooses: indexes that aren't in memory are read aside, and so are those of many
+queues looked at, so that others go on meanwhile."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
+
+from lakemq.storage.read.frame_counts import fit_in
+from lakemq.storage.read.reader import Extent, PositionPlan, Reader, plan_frames_in
+from lakemq.storage.segment.segment import Segment
+from lakemq.storage.segment.segment_index import SegmentIndex
+
+QUEUES_AT_ONCE = 500
+"""Of so many an index is looked at on the loop."""
+READ_MAX = 4
+"""So many indexes are read at most for one plan, which then ends there."""
+ENDS_MAX = 16
+Aside = Callable[..., Awaitable[Any]]
+"""Calls a function with arguments in a thread."""
+
+
+class _End(NamedTuple):
+    """Of some topics: in the segments below `base`, and above `begin`, their last frame ends at `end`; where that is
+    `begin`, they have none there."""
+
+    base: int
+    begin: int
+    end: int
+
+
+class Plans:
+    """Those of one log. Lives on its loop."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._ends: OrderedDict[frozenset[str], _End] = OrderedDict()
+
+    async def positions(
+        self, begin: int, end: int, topics: AbstractSet[str] | None, bytes_max: int, aside: Aside
+    ) -> PositionPlan:
+        """As `Reader.plan_positions`, and it may end where more indexes would have to be read. Raises `PositionGone`,
+        `LogDamaged`, `Busy`."""
+        reader = self._reader
+        extents: list[Extent] = []
+        size, at, read = 0, begin, 0
+        for segment in reader.segments()[reader.segment_of_position(begin) :]:
+            if at >= end or size >= bytes_max:
+                break
+            if reader.known_index(segment) is None:
+                if extents or read >= READ_MAX:
+                    break
+                read += 1
+            index = await self._index(segment, aside)
+            to = min(end, index.end_position)
+            wanted = segment, index, topics, at, to, bytes_max - size
+            is_large = topics is not None and len(index.queues) > QUEUES_AT_ONCE
+            extent, at, step = await aside(plan_frames_in, *wanted) if is_large else plan_frames_in(*wanted)
+            if extent.frames:
+                extents.append(extent)
+            if at < to:
+                break
+            size += step
+        return PositionPlan(extents, begin, min(at, end))
+
+    async def end_of(self, topics: AbstractSet[str], begin: int, aside: Aside) -> Callable[[], int]:
+        """What says `Reader.end_of` as of when it is called, and reads no index then, but of segments that were sealed
+        meanwhile. Raises as `positions`."""
+        reader, key = self._reader, frozenset(topics)
+        known = self._ends.pop(key, None)
+        if known is not None and begin < known.begin == known.end:
+            known = None
+        *sealed, active = reader.segments()
+        found = _End(active.base_position, begin, begin)
+        if not reader.has_any(active, topics):
+            for segment in reversed(sealed):
+                if known is not None and segment.base_position < known.base:
+                    found = known._replace(base=active.base_position)
+                    break
+                if segment.end_position <= begin:
+                    break
+                if (end := reader.end_in(await self._index(segment, aside), topics)) is not None:
+                    found = found._replace(end=end, begin=min(begin, end - 1))
+                    break
+            self._ends[key] = found
+            while len(self._ends) > ENDS_MAX:
+                self._ends.popitem(last=False)
+        return lambda: reader.end_of(topics, begin, found.base, found.end)
+
+    async def limit(self, topics: AbstractSet[str], begin: int, end: int, messages_max: int, aside: Aside) -> int:
+        """A position `e`, `begin < e ≤ end`, with at most `messages_max` messages of the topics in
+        `begin ≤ p < e`: as far as whole frames go, or else that many positions. Raises as `positions`."""
+        reader, left, reached = self._reader, messages_max, begin
+        for segment in reader.segments()[reader.segment_of_position(begin) :]:
+            index = await self._index(segment, aside)
+            is_large = len(index.queues) > QUEUES_AT_ONCE
+            wanted = index, topics, begin, left
+            fitting, rows = await aside(fit_in, *wanted) if is_large else fit_in(*wanted)
+            left -= rows
+            if fitting < len(index.positions):
+                reached = max(reached, index.positions[fitting])
+                break
+            reached = index.end_position
+            if reached >= end:
+                break
+        # The frame that doesn't fit whole has at most so many in so many positions.
+        return min(end, reached + left)
+
+    async def _index(self, segment: Segment, aside: Aside) -> SegmentIndex:
+        if self._reader.known_index(segment) is None:
+            self._reader.enter(segment, await aside(self._reader.read_index, segment))
+        return self._reader.index(segment)
