@@ -17,7 +17,7 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = r"-[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 _NEGATIVE = re.compile(_NUMBER)
 _SEPARATORS = frozenset(";\t\r\n")
-_WITHIN = re.compile(rf'(?<![\s";])[\s";]++(?=[=+\-@])(?!{_NUMBER}[;\t\r\n])')
+_WITHIN = re.compile(r'(?<![\s";])[\s";]++(?=[=+\-@])')
 """What may stand before a formula within a cell; a whole run of it, as its parts would be looked through again and
 again."""
 _PLAIN = re.compile(r"[\w .:-]*")
@@ -27,8 +27,18 @@ _FIELD_MAX = 2**31 - 1
 
 def as_text(text: str) -> str:
     """The text of a cell so that it is shown, and not run. Negative numbers stay numbers."""
-    inside = _WITHIN.sub(lambda found: f"{found[0]}'" if _SEPARATORS.intersection(found[0]) else found[0], text)
+    inside = _WITHIN.sub(lambda found: found[0] if _is_harmless(found) else f"{found[0]}'", text)
     return f"'{inside}" if text.startswith(_FORMULAS) and not _NEGATIVE.fullmatch(text) else inside
+
+
+def _is_harmless(found: re.Match[str]) -> bool:
+    """Whether no cell begins there, or one that is a negative number and nothing else, by whatever it is separated."""
+    separators = _SEPARATORS.intersection(found[0])
+    number = _NEGATIVE.match(found.string, found.end())
+    if not separators or number is None:
+        return not separators
+    after = found.string[number.end() : number.end() + 1]
+    return after in ("\r", "\n") or separators.difference("\r\n") == {after}
 
 
 def csv_of(rows: Iterable[Sequence[str]]) -> str:

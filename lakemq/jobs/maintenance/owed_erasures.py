@@ -87,11 +87,11 @@ def back(lake: Path, broker_url: str) -> dict[str, Owed]:
 def away(lake: Path, logs: Mapping[str, str], found: Collection[str]) -> list[Owed]:
     """What is owed of all other logs than those, which were `found`, under the names by which the lake has their rows;
     `logs`: by broker the log that its rows are of."""
-    names = {log_id: broker for broker, log_id in logs.items()}
+    now = owed(lake)
     return [
-        debt._replace(broker=names[log_id])
-        for log_id, debt in owed(lake).items()
-        if log_id not in found and log_id in names
+        now[log_id]._replace(broker=broker)  # twice, where a log was adopted, and put back
+        for broker, log_id in logs.items()
+        if log_id in now and log_id not in found
     ]
 
 

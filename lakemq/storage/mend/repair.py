@@ -258,9 +258,14 @@ class _Repair:
 
     def _hole(self, writer: _Rewriter, position: int) -> None:
         """Skip to `position`, and count what isn't counted yet."""
-        twice = self._left_out_at.range_cardinality(writer.position, position) if position > writer.position else 0
+        begin = writer.position
+        self._count(writer.hole(position), begin, position)
+
+    def _count(self, lost: int, begin: int, end: int) -> None:
+        """So many positions of a range are lost, some of which a frame that was left out had."""
+        twice = self._left_out_at.range_cardinality(begin, end) if end > begin else 0
         self._counted_twice += twice
-        self.positions_lost += writer.hole(position) - twice
+        self.positions_lost += lost - twice
 
     def _lose(self, writer: _Rewriter, segment: Segment, stretch: Stretch, next_base: int | None) -> None:
         self.bytes_lost += stretch.size
@@ -272,7 +277,7 @@ class _Repair:
         if meta.kind == KIND_MESSAGES and self._has_place(writer, meta, next_base):
             self._begin(writer)
             self._hole(writer, meta.first_position)
-            self.positions_lost += writer.hole_of(meta)
+            self._count(writer.hole_of(meta), meta.first_position, meta.first_position + meta.count)
             self._known_lost += meta.count
             advance(self._state.topics, meta)
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
+from lakemq.model.errors import PositionGone
 from lakemq.storage.read.frame_counts import fit_in
 from lakemq.storage.read.reader import Extent, PositionPlan, Reader, plan_frames_in
 from lakemq.storage.segment.segment import Segment
@@ -67,7 +68,7 @@ class Plans:
 
     async def end_of(self, topics: AbstractSet[str], begin: int, aside: Aside) -> Callable[[], int]:
         """What says `Reader.end_of` as of when it is called, and reads no index then, but of segments that were sealed
-        meanwhile. Raises as `positions`."""
+        meanwhile. Raises `LogDamaged`, `Busy`."""
         reader, key = self._reader, frozenset(topics)
         known = self._ends.pop(key, None)
         if known is not None and begin < known.begin == known.end:
@@ -81,7 +82,9 @@ class Plans:
                     break
                 if segment.end_position <= begin:
                     break
-                if (end := reader.end_in(await self._index(segment, aside), topics)) is not None:
+                if (index := await self._index_if_there(segment, aside)) is None:
+                    break  # nor is any before it
+                if (end := reader.end_in(index, topics)) is not None:
                     found = found._replace(end=end, begin=min(begin, end - 1))
                     break
             self._ends[key] = found
@@ -91,10 +94,14 @@ class Plans:
 
     async def limit(self, topics: AbstractSet[str], begin: int, end: int, messages_max: int, aside: Aside) -> int:
         """A position `e`, `begin < e ≤ end`, with at most `messages_max` messages of the topics in
-        `begin ≤ p < e`: as far as whole frames go, or else that many positions. Raises as `positions`."""
+        `begin ≤ p < e`: as far as whole frames go, or else that many positions. Raises `LogDamaged`, `Busy`."""
         reader, left, reached = self._reader, messages_max, begin
         for segment in reader.segments()[reader.segment_of_position(begin) :]:
-            index = await self._index(segment, aside)
+            if (index := await self._index_if_there(segment, aside)) is None:
+                reached = max(reached, segment.end_position)
+                if reached >= end:
+                    break
+                continue
             is_large = len(index.queues) > QUEUES_AT_ONCE
             wanted = index, topics, begin, left
             fitting, rows = await aside(fit_in, *wanted) if is_large else fit_in(*wanted)
@@ -107,6 +114,13 @@ class Plans:
                 break
         # The frame that doesn't fit whole has at most so many in so many positions.
         return min(end, reached + left)
+
+    async def _index_if_there(self, segment: Segment, aside: Aside) -> SegmentIndex | None:
+        """None: the segment has left the log since it was looked for, with all that are before it."""
+        try:
+            return await self._index(segment, aside)
+        except PositionGone:
+            return None
 
     async def _index(self, segment: Segment, aside: Aside) -> SegmentIndex:
         if self._reader.known_index(segment) is None:

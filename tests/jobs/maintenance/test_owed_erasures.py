@@ -44,6 +44,9 @@ def test_due_is_what_is_owed_of_a_log_that_is_back(tmp_path: Path) -> None:
         logs = {"broker-a": here, "broker-z~1": "away still"}
         owe(lake, {"broker-z": "away still"}, table(("broker-z", 2, "t")))
         assert places_of(away(lake, logs, [here])) == table(("broker-z~1", 2, "t")), "the lake has it under this one"
+        logs |= {"broker-z": "away still"}
+        both = table(("broker-z", 2, "t"), ("broker-z~1", 2, "t"))
+        assert united(places_of(away(lake, logs, [here])), PLACES.empty_table()) == both, "put back, under its old name"
         settle(lake, [here])
         assert back(lake, gateway.url) == {}
 

@@ -76,7 +76,8 @@ def test_a_gap_in_a_queue_is_a_finding_unless_a_hole_explains_it(scene: Scene) -
     append_holes(scene.lake, "broker-a", [Hole(position, position)], LOST)
     findings = scene.run("verify").detail["findings"]
     assert {finding["check"] for finding in findings} == {"messages"}, "the log still has it"
-    assert read_holes(scene.lake, "broker-a") == [Hole(position, position)]
+    of_it = [each for each in read_holes(scene.lake, "broker-a") if each.first <= position <= each.last]
+    assert of_it == [Hole(position, position)]
     with connect(scene.gateway) as http:
         assert http.post("/v1/log/erasures", json={"positions": [position]}).json()["erased"] == 1
     assert scene.run("verify").detail["findings"] == []

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,6 +110,35 @@ def test_so_many_messages_of_a_rare_topic_are_looked_for_aside(rare: Rare) -> No
     end = rare.log.next_position
     assert rare.run(Plans(rare.reader).limit({"a"}, 0, end, 1, asyncio.to_thread)) == end
     assert rare.read_aside() == SEGMENTS
+
+
+def remove_oldest(rare: Rare) -> None:
+    rare.log._store.remove_oldest(rare.log.topics)  # pyright: ignore[reportPrivateUsage]
+
+
+def test_segments_that_leave_the_log_meanwhile_end_the_search(rare: Rare) -> None:
+    """Nobody had named a position in them."""
+    kept = rare.log.segments[SEGMENTS // 2].base_position
+
+    async def late(read: Callable[..., Any], *arguments: Any) -> Any:
+        while rare.log.segments[0].base_position < kept:
+            remove_oldest(rare)
+        return await asyncio.to_thread(read, *arguments)
+
+    plans, end = Plans(rare.reader), rare.log.next_position
+    assert rare.run(plans.end_of({"a"}, 0, late))() == 0
+    assert rare.log.min_position == kept
+    assert rare.run(Plans(rare.reader).limit({"a"}, 0, end, 1, asyncio.to_thread)) == end
+
+
+def test_of_a_segment_that_leaves_the_log_as_it_is_looked_at_nothing_counts(rare: Rare) -> None:
+    async def late(read: Callable[..., Any], *arguments: Any) -> Any:
+        if rare.log.min_position == 0:
+            remove_oldest(rare)
+        return await asyncio.to_thread(read, *arguments)
+
+    end = rare.log.next_position
+    assert rare.run(Plans(rare.reader).limit({"a"}, 0, end, 1, late)) == end
 
 
 def test_of_many_queues_no_more_runs_are_taken_than_one_plan_may_have() -> None:
