@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -224,44 +223,5 @@ def test_a_member_joins_and_its_heartbeats_go_on_at_the_others_while_a_broker_ha
             await until(lambda: member.is_sure("b"))
             await member.close()
             await cluster.close()
-
-    asyncio.run(run())
-
-
-@pytest.mark.parametrize("model", ["clustering", "broadcasting"])
-def test_a_consumer_starts_soon_while_a_broker_hangs_and_skips_nothing_there(
-    brokers: tuple[str, str], topic: str, group: str, tmp_path: Path, model: Literal["clustering", "broadcasting"]
-) -> None:
-    """What is stored at that broker after the start is consumed, however late it answers."""
-    well, hung = brokers
-    for url in brokers:
-        make_topic(url, topic, 1)
-
-    def is_asked(asked: Asked) -> bool:
-        return asked.path.endswith(f"/{topic}" if model == "broadcasting" else "/offsets")
-
-    async def run() -> None:
-        seen = set[str]()
-        came = asyncio.Event()
-
-        async def listen(message: MessageView) -> None:
-            seen.add(message.text())
-            if len(seen) == 2:
-                came.set()
-
-        async with between(hung) as proxy:
-            consumer = aio.PushConsumer(
-                group, listen, brokers=[well, proxy.url], model=model, offset_file=tmp_path / "offsets"
-            )
-            await consumer.subscribe(topic)
-            proxy.hold(is_asked)
-            async with asyncio.timeout(SOON_S):
-                await consumer.start()
-            assert proxy.held.is_set()
-            for url in brokers:
-                await asyncio.to_thread(put, url, topic, [f"since at {url}"])
-            proxy.release()
-            await came.wait()
-            await consumer.close()
 
     asyncio.run(run())

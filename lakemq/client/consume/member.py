@@ -36,8 +36,6 @@ logger = logging.getLogger("lakemq.client")
 
 Model = Literal["clustering", "broadcasting"]
 COMMIT_S = 5.0
-SETTLE_S = 5.0
-"""A broker that takes longer to store where the group begins isn't waited for: its queues begin once it answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,15 +176,12 @@ class Member:
             new = False  # it isn't known, and loading says why
         # One queue of each broker: that has all the topic's queues there begin. Together, so that another member that
         # starts now hardly finds the group at some brokers only.
-        await asyncio.gather(*(self._settle(queue, new) for queue in queues.values()))
-
-    async def _settle(self, queue: MessageQueue, new: bool) -> None:
-        try:
-            async with asyncio.timeout(SETTLE_S):
-                await self.offsets.load(queue, new)
-        except (LakemqError, OSError) as error:  # `TimeoutError` is one
-            said = f"it says nothing for {SETTLE_S:g} s" if isinstance(error, TimeoutError) else error
-            logger.warning("can't store the offset of %s yet: %s", queue, said)
+        loads = [self.offsets.load(queue, new) for queue in queues.values()]
+        for queue, result in zip(queues.values(), await asyncio.gather(*loads, return_exceptions=True), strict=True):
+            if isinstance(result, LakemqError | OSError):
+                logger.warning("can't store the offset of %s yet: %s", queue, result)
+            elif isinstance(result, BaseException):
+                raise result
 
     async def begin(self, queues: Collection[MessageQueue]) -> None:
         """See to it that the group has offsets of these queues. Raises `LakemqError`, `OSError`."""

@@ -16,15 +16,11 @@ import orjson
 from lakemq.client.consume.group_age import GroupAge
 from lakemq.client.consume.group_api import GroupApi
 from lakemq.client.consume.start_offset import ALWAYS, Beginnings
-from lakemq.client.errors import Unreachable
 from lakemq.model.errors import InvalidRequest, LakemqError, QueueNotFound, TopicNotFound
 from lakemq.model.message_queue import MessageQueue
 
 SHARED_S = 0.005
 """Queues that are asked for within so long share one request."""
-NEW_S = 4.0
-"""A broker that takes longer is asked again later, as of a group that began before: what it stores by then would be
-skipped otherwise."""
 UNNAMED_MAX = 1_000
 """So many consumers of one group on one machine may broadcast without a name."""
 NAME_MAX = 200
@@ -98,15 +94,6 @@ class BrokerOffsets:
             await asyncio.sleep(SHARED_S)
         finally:
             del self._loading[broker, topic]
-        if not new:
-            return await self._begin(broker, topic, new)
-        try:
-            async with asyncio.timeout(NEW_S):
-                return await self._begin(broker, topic, new)
-        except TimeoutError:
-            raise Unreachable(f"broker {broker!r} has not answered for {NEW_S:g} s") from None
-
-    async def _begin(self, broker: str, topic: str, new: bool) -> dict[MessageQueue, int]:
         committed = await self._api.offsets(broker, topic)
         self._age.note(topic, committed)
         found, since_ms = committed.offsets, ALWAYS if committed.offsets else None
@@ -215,12 +202,10 @@ class LocalOffsets:
         """The file's offset."""
         async with self._writing:
             kept = await self._read()
-        if queue not in kept.offsets:
-            # Others don't wait meanwhile for a broker that says nothing.
-            begin = await self._beginnings.of(queue.broker, queue.topic, kept.since(queue, new))
-            async with self._writing:
+            if queue not in kept.offsets:
+                begin = await self._beginnings.of(queue.broker, queue.topic, kept.since(queue, new))
                 await self._write({each: offset for each, offset in begin.items() if each not in kept.offsets})
-        return _of(queue, kept.offsets)
+            return _of(queue, kept.offsets)
 
     async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Write the file."""
