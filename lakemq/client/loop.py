@@ -31,6 +31,7 @@ class BackgroundLoop:
 
     def __init__(self) -> None:
         self.forked = False
+        self._unwaited: set[asyncio.Task[None]] = set()
         self._selector = selectors.DefaultSelector()
         self.loop = asyncio.SelectorEventLoop(self._selector)
         self._thread = threading.Thread(target=self._run, name="lakemq-client", daemon=True)
@@ -103,7 +104,12 @@ class BackgroundLoop:
         if self.forked:
             coroutine.close()
             raise Closed(FORKED)
-        self.loop.call_soon_threadsafe(self.loop.create_task, coroutine)
+        self.loop.call_soon_threadsafe(self._keep, coroutine)
+
+    def _keep(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(coroutine)
+        self._unwaited.add(task)  # the loop itself keeps none that waits
+        task.add_done_callback(self._unwaited.discard)
 
     def call(self, function: Callable[..., object], *arguments: object) -> None:
         """Have a function called there soon. Raises `Closed` in a forked child."""
@@ -118,9 +124,9 @@ class BackgroundLoop:
         self._selector.close()
 
 
-async def uninterrupted(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """It, which goes on where nobody waits for it any more."""
-    return await asyncio.shield(asyncio.ensure_future(coroutine))
+async def uninterrupted(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+    """Do it to its end, even where nobody waits for it any more."""
+    return await asyncio.shield(asyncio.ensure_future(work()))
 
 
 async def _next(items: AsyncIterator[Result]) -> tuple[Result, ...]:

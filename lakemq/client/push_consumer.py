@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -129,7 +130,7 @@ class PushConsumer:
         if getattr(self._here, "listening", False) or self._loop.is_here():
             self._loop.submit(self._close(waited=False))
         else:
-            self._loop.run(uninterrupted(self._close(waited=True)))
+            self._loop.run(uninterrupted(partial(self._close, waited=True)))
 
     async def _close(self, waited: bool) -> None:
         try:

@@ -38,7 +38,7 @@ def _is_harmless(found: re.Match[str]) -> bool:
     if not separators or number is None:
         return not separators
     after = found.string[number.end() : number.end() + 1]
-    return after in ("\r", "\n") or separators.difference("\r\n") == {after}
+    return after != "" and (after in "\r\n" or separators - set("\r\n") == frozenset(after))
 
 
 def csv_of(rows: Iterable[Sequence[str]]) -> str:

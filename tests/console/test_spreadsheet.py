@@ -40,7 +40,7 @@ def test_what_would_be_run_in_the_middle_by_who_separates_by_other_signs_is_text
 def test_no_cell_is_a_formula_whatever_a_spreadsheet_separates_by(separator: str) -> None:
     """It has quotes for a cell that begins with one, and ends a line where these don't hold."""
     nasty = ["=1", "x;=1", "x\n=1", 'x";"=1', "x\t@a", ";=1", "\n\n;\t+1", "-5", "5+cmd|x", 'a;b"\r\n=2']
-    nasty += ["x\t-1;5+cmd", "x;-1\t5+cmd", "x\n-1;5+cmd", "x\n-1\t5+cmd", "x;\t-1;5", "x;-5;y"]
+    nasty += ["x\t-1;5+cmd", "x;-1\t5+cmd", "x\n-1;5+cmd", "x\n-1\t5+cmd", "x;\t-1;5", "x;-5;y", "x\n-5"]
     rows = [[one, other] for one in nasty for other in nasty]
     written = io.StringIO(newline="")
     csv.writer(written).writerows(rows)

@@ -207,21 +207,28 @@ class Members:
         known = self._answers.get(group.name)
         if known is not None and known.generation == asked:
             return known
+        if len(group.kinds) <= 1:  # nothing is awaited, nor does anybody wait
+            return await self._make_answer(group)
         async with self._answering:
             known = self._answers.get(group.name)
             if known is not None and asked <= known.generation <= group.generation:
                 return known
-            generation, fields = group.generation, self._describe(group)
-            found = await differences(group)
-            fields |= {"subscriptions_differ": bool(found), "differences": found}
-            made = _Answer(generation, fields, orjson.dumps(fields), found)
-            before = self._answers.pop(group.name, None)
-            self._answers_bytes += len(made.content) - (0 if before is None else len(before.content))
-            if self._answers_bytes > ANSWERS_BYTES_MAX:
-                self._answers.clear()
-                self._answers_bytes = len(made.content)
-            self._answers[group.name] = made
-            return made
+            return await self._make_answer(group)
+
+    async def _make_answer(self, group: Group) -> _Answer:
+        generation, fields = group.generation, self._describe(group)
+        found = await differences(group)
+        fields |= {"subscriptions_differ": bool(found), "differences": found}
+        made = _Answer(generation, fields, orjson.dumps(fields), found)
+        before = self._answers.get(group.name)
+        if before is not None and before.generation > generation:
+            return made  # of one that came after, made meanwhile
+        self._answers_bytes += len(made.content) - (0 if before is None else len(before.content))
+        if self._answers_bytes > ANSWERS_BYTES_MAX:
+            self._answers.clear()
+            self._answers_bytes = len(made.content)
+        self._answers[group.name] = made
+        return made
 
     def _describe(self, group: Group) -> dict[str, Any]:
         models = {member.model for member in group.members.values()}
