@@ -6,16 +6,13 @@ gateway's. `python -m benchmarks.bare`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import re
-import subprocess
-import sys
-from collections.abc import Generator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import uvloop
 
-_LISTENING = re.compile(r"bare: listening on (http://\S+)")
+from benchmarks.listening import listening
+
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 _STORED = _HEAD % 137 + bytes(137)
 _DELIVERED_BYTES = 1_850
@@ -50,19 +47,9 @@ class _Bare(asyncio.Protocol):
         self._transport.write(_HEAD % len(body) + body)
 
 
-@contextlib.contextmanager
-def bare() -> Generator[tuple[str, int]]:
+def bare() -> AbstractContextManager[tuple[str, int]]:
     """One in a process of its own: its URL and its pid."""
-    process = subprocess.Popen([sys.executable, "-m", "benchmarks.bare"], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        found = _LISTENING.search(process.stdout.readline())
-        if found is None:
-            raise RuntimeError("the bare server did not start")
-        yield found.group(1), process.pid
-    finally:
-        process.kill()
-        process.communicate()
+    return listening("bare")
 
 
 async def _serve() -> None:

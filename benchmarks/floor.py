@@ -6,19 +6,18 @@ body as long as the gateway's. `python -m benchmarks.floor PORT`; port 0 takes a
 
 from __future__ import annotations
 
-import contextlib
-import re
 import socket
-import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import uvicorn
 import uvloop
 
+from benchmarks.listening import listening
+
 Message = MutableMapping[str, Any]
-_LISTENING = re.compile(r"floor: listening on (http://\S+)")
 _ANSWER = (
     b'{"messages":[{"message_id":"broker-a.1234567","queue_id":0,"queue_offset":308641,'
     b'"position":1234567,"store_time_ms":1790000000000}]}'
@@ -38,19 +37,9 @@ async def answer(
     await send({"type": "http.response.body", "body": _ANSWER, "more_body": False})
 
 
-@contextlib.contextmanager
-def floor() -> Generator[tuple[str, int]]:
+def floor() -> AbstractContextManager[tuple[str, int]]:
     """A floor in a process of its own: its URL and its pid."""
-    process = subprocess.Popen([sys.executable, "-m", "benchmarks.floor", "0"], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        found = _LISTENING.search(process.stdout.readline())
-        if found is None:
-            raise RuntimeError("the floor did not start")
-        yield found.group(1), process.pid
-    finally:
-        process.kill()
-        process.communicate()
+    return listening("floor", "0")
 
 
 def _serve(port: int) -> None:

@@ -185,6 +185,8 @@ FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    # A query without a pause between its batches asks for news 100 times a second.
+    "spark.sql.streaming.pollingDelay": "50ms",
 }
 
 
@@ -199,6 +201,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, object_store: ObjectStore) -
     # One on a disk goes by its own path all the same.
     lake = lake_in(object_store, "s3://any/lake", warehouse) if has_s3a() else Lake(dir=warehouse / "lake")
     settings = Settings(spark=Spark(conf=conf, driver_memory="1536m"), sql=Sql(port=0), lake=lake)
-    session = start_session(settings, "lakemq tests", short_lived=True, server=True)
+    # It plans for half an hour: compiled well, it needs two thirds of the time.
+    session = start_session(settings, "lakemq tests", server=True)
     yield session
     session.stop()

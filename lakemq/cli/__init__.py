@@ -31,14 +31,14 @@ def _run() -> None:
     fill_in()
     from typer import Abort, TyperException  # here: importing the package alone costs nothing
 
-    from lakemq.cli.app import app
+    from lakemq.cli.app import command
     from lakemq.cli.extras import MissingExtra
     from lakemq.cli.output import fail, fail_usage
     from lakemq.model.errors import LakemqError
     from lakemq.model.interrupted import was_interrupted
 
     try:
-        code = app(standalone_mode=False)
+        code = command()(standalone_mode=False)
     except TyperException as error:
         sys.exit(fail_usage(error))
     except MissingExtra as error:

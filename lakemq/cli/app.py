@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.main
 
 from lakemq import __version__
 from lakemq.cli import (
@@ -136,3 +138,9 @@ app.command()(backup.restore)
 app.command()(demo.demo)
 app.command()(fleet.fleet)
 use_help_pages(app)
+
+
+@cache
+def command() -> Any:
+    """The tree of commands as it is called: of `app`, typer would make it anew for each call in a process."""
+    return typer.main.get_command(app)

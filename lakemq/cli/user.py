@@ -17,7 +17,7 @@ from lakemq.cli.delay import milliseconds
 from lakemq.cli.open_brokers import connect_with_warning
 from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import note, stdout, write_line
-from lakemq.client.manage.users import VALID_MS_MAX
+from lakemq.client.user_api import VALID_MS_MAX
 from lakemq.model.errors import LakemqError, TokenNotFound, Unauthenticated, UserNotFound
 from lakemq.model.token import ID_BYTES, SECRET_BYTES, Token, make_token, parse_token
 from lakemq.storage.disk.clock import SystemClock

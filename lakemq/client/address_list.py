@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from lakemq.client.broker_queues import BrokerQueues
-from lakemq.client.replicas import Said, ask_all, place_of, who_leads
+from lakemq.client.errors import Unreachable
+from lakemq.client.replicas import FIRST_TIMEOUT_S, Said, ask_all, place_of, who_leads
 from lakemq.client.route_source import BrokerAddress, Connect, TopicRoute
 from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.primary import PRIMARY
@@ -25,11 +26,18 @@ class AddressList:
         """Those that have answered once. A broker's name doesn't change, so a broker with a single address isn't asked
         again; replicas are asked which of them leads. Raises the error if none answers, and `InvalidRequest` if two
         brokers have the same name."""
-        answers = await ask_all(self._connect, filter(self._is_open, self._addresses))
-        self._said |= {address: said for address, said in answers.items() if isinstance(said, Said)}
+        answers = await self._ask(filter(self._is_open, self._addresses))
+        silent = [each for each, said in answers.items() if isinstance(said, Unreachable) and said.retryable]
+        if silent and not self._said:
+            answers |= await self._ask(silent, FIRST_TIMEOUT_S)
         if not self._said:
             raise next(answer for answer in answers.values() if isinstance(answer, LakemqError))
         return [await self._place(name, addresses, answers) for name, addresses in self._by_name().items()]
+
+    async def _ask(self, addresses: Iterable[str], timeout_s: float | None = None) -> dict[str, Said | LakemqError]:
+        answers = await ask_all(self._connect, addresses, timeout_s)
+        self._said |= {address: said for address, said in answers.items() if isinstance(said, Said)}
+        return answers
 
     async def route(self, topic: str) -> TopicRoute:
         """The queues of all brokers that have the topic."""

@@ -15,6 +15,9 @@ from lakemq.model.primary import PRIMARY, Claim, primary_of
 
 LOOK_TIMEOUT_S = 1.0
 """All replicas are asked at the same time which one leads. One that hangs delays the others for no longer than this."""
+FIRST_TIMEOUT_S = 10.0
+"""So long is waited for an answer while no broker is known yet: that delays no other. A program may start on a busy
+machine."""
 REPLICAS_MAX = 16
 """Of one broker: as many as a name server knows."""
 
@@ -39,10 +42,12 @@ Answers = Mapping[str, Said | LakemqError]
 """What replicas say of themselves, or why they say nothing, by address."""
 
 
-async def ask_all(connect: Connect, addresses: Iterable[str]) -> dict[str, Said | LakemqError]:
-    """Ask replicas what they are, all together."""
+async def ask_all(
+    connect: Connect, addresses: Iterable[str], timeout_s: float | None = None
+) -> dict[str, Said | LakemqError]:
+    """Ask replicas what they are, all together; `timeout_s`: `LOOK_TIMEOUT_S` without it."""
     asked = list(dict.fromkeys(addresses))[:REPLICAS_MAX]
-    answers = await asyncio.gather(*(_ask(connect, address) for address in asked))
+    answers = await asyncio.gather(*(_ask(connect, address, timeout_s or LOOK_TIMEOUT_S) for address in asked))
     return dict(zip(asked, answers, strict=True))
 
 
@@ -79,9 +84,9 @@ def read_said(answer: Any) -> Said:
     return Said(name, replica, role, epoch, log_id, leader_address(answer.get("primary")))
 
 
-async def _ask(connect: Connect, address: str) -> Said | LakemqError:
+async def _ask(connect: Connect, address: str, timeout_s: float) -> Said | LakemqError:
     try:
-        return read_said(await connect(address).get(routes.BROKER.at(), timeout_s=LOOK_TIMEOUT_S))
+        return read_said(await connect(address).get(routes.BROKER.at(), timeout_s=timeout_s))
     except LakemqError as error:
         return error
 

@@ -11,6 +11,8 @@ from lakemq.contract.route import Target
 
 Call = Callable[[Target, Mapping[str, Any] | None], dict[str, Any]]
 """Sends a body, or none, and returns what is answered."""
+VALID_MS_MAX = 10**11
+"""Of a token: what is longer would be read as a time."""
 
 
 class NewToken(NamedTuple):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from lakemq.console.looks import Look
 from lakemq.console.shown import Number, duration, duration_ms
+from lakemq.model.latest import latest_of
 
 LATE_S = 60.0
 """A job that has yet to read what is older is late."""
@@ -88,7 +90,8 @@ def jobs_of(look: Look, told: Mapping[str, Any] | None, sinks: Mapping[str, Any]
         _problems(look, queries, maintenance, replays),
         queries,
         maintenance,
-        runs[:HISTORY_SHOWN_MAX],
+        # Also the last one of each job: what that found is said nowhere else.
+        latest_of(runs, itemgetter("job"), HISTORY_SHOWN_MAX, 1),
         [each for each in runs if each["job"] == "erase"][:HISTORY_SHOWN_MAX],
         replays,
         why,

@@ -372,7 +372,10 @@ FRAMES_EPOCH = Field("epoch", "integer", "in that epoch", least=0)
 FRAMES_ERASED = Field("erased", "integer", "how many erasures it has carried out", 0, least=0)
 FRAMES_FOLLOWER = (FRAMES_REPLICA, FRAMES_INCARNATION, FRAMES_DURABLE, FRAMES_EPOCH)
 FRAMES_SEEN = Field("seen_epoch", "integer", "it refuses a leader of an earlier epoch", 0, least=0)
-FRAMES_SAID = (FRAMES_ERASED, FRAMES_SEEN)
+FRAMES_LEAVES = Field(
+    "leaves", "string", "`yes`: it stops, and is to be let go", "no", choices=("no", "yes")
+)  # fmt: skip
+FRAMES_SAID = (FRAMES_ERASED, FRAMES_SEEN, FRAMES_LEAVES)
 FRAMES_COUNTS = PUB
 """On the cluster: to be counted as a replica, whose word confirms messages."""
 LOG_FRAMES = Route(

@@ -98,6 +98,8 @@ class _Follower:
     since_ms: int
     durable: int = 0
     near: bool = False
+    has_left: bool = False
+    """It said that it stops, and was not heard since."""
 
     def look(self, end: int, now_ms: int) -> None:
         """It has its target, or not yet."""
@@ -133,12 +135,22 @@ class InSync:
             if known is not None:
                 self._retired.setdefault(replica, deque(maxlen=RETIRED_MAX)).append(known.member.incarnation)
             known = self._followers[replica] = _Follower(member, now_ms, end, now_ms)
-        known.heard_ms = now_ms
+        known.heard_ms, known.has_left = now_ms, False
         if epoch == self.record.epoch:
             known.durable = max(known.durable, durable)
             is_quick = now_ms - known.since_ms <= self._silent_ms // NEAR_PART
             known.near = known.durable >= end or (known.durable >= known.target and is_quick)
             known.look(end, now_ms)
+        return True
+
+    def leave(self, member: Member, epoch: int, end: int) -> bool:
+        """The member stops, with a log that ends there: it is let go as one is that has fallen silent, and counts until
+        then as that one does. False where that is said in another life than its current one, in another epoch, or was
+        long on its way, as more of its log was heard of since: it counts for nothing."""
+        known = self._followers.get(member.replica)
+        if known is None or known.member != member or epoch != self.record.epoch or end < known.durable:
+            return False
+        known.has_left = True
         return True
 
     def excuse(self, gap_ms: int, now_ms: int) -> None:
@@ -218,7 +230,7 @@ class InSync:
 
     def _is_well(self, member: Member, now_ms: int) -> bool:
         known = self._followers.get(member.replica)
-        if known is None or known.member != member:
+        if known is None or known.member != member or known.has_left:
             return False
         return max(now_ms - known.heard_ms, now_ms - known.since_ms) <= self._silent_ms
 

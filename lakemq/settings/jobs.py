@@ -30,6 +30,8 @@ class Maintenance(Section):
     """Compares log and tables."""
     stats: str = "27 */6 * * *"
     """Counts files, rows and bytes."""
+    owed_erasures: str = "57 */6 * * *"
+    """Erases what an erasure couldn't erase in the logs of brokers that were away, and are back."""
     keep: Options = Field(default_factory=dict)
     attempts_max: int = Field(default=3, ge=1, le=10)
     """How often a failing job is tried."""

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from lakemq.testing.history import Recorder
 from tests.chaos.run import FAULTS, Outcome, Run
-from tests.reliability.fork_server import ForkServer
+from tests.reliability.fork_server import GATEWAY, ForkServer
 from tests.reliability.parts import FAILURES_MAX
 from tests.reliability.results import RUNS, append
 
@@ -73,7 +73,7 @@ def main() -> int:
         kinds.remove("disk")
     seed: int = random.SystemRandom().randrange(2**31) if arguments.seed is None else arguments.seed
     arguments.keep.mkdir(parents=True, exist_ok=True)
-    with ForkServer("lakemq.gateway.process.server", "lakemq.testing.clocks") as forks:
+    with ForkServer(*GATEWAY, "lakemq.testing.clocks") as forks:
         return _runs(arguments, kinds, seed, forks)
 
 

@@ -13,7 +13,7 @@ from tests.chaos.run import Run
 from tests.power import run as power
 from tests.power.machine import FUSE, why_not
 from tests.power.run import PowerRun
-from tests.reliability.fork_server import ForkServer
+from tests.reliability.fork_server import GATEWAY, ForkServer
 
 MODULE = "tests.chaos.planted"
 SEED = 11
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.fixture(scope="module")
 def forks() -> Iterator[ForkServer]:
     on_fuse = () if why_not() else ("tests.power.file_system",)
-    with ForkServer(MODULE, "lakemq.gateway.process.server", *on_fuse, **FUSE) as forks:
+    with ForkServer(MODULE, *GATEWAY, *on_fuse, **FUSE) as forks:
         yield forks
 
 

@@ -36,7 +36,10 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with ExitStack() as stack:
         server = stack.enter_context(NameServer())
         options: dict[str, Any] = {"fleet__nameservers": server.url}
-        primary = stack.enter_context(start_gateway(folder / "a", **SMALL, **options))
+        # None is let go as it stands still, and commands wait for it.
+        patient = {"replication__silent_ms": 90_000, "replication__confirm_ms_max": 100_000}
+        stack.enter_context(pytest.MonkeyPatch.context()).setattr("lakemq.cli.replicas.ANSWER_S", 60.0)
+        primary = stack.enter_context(start_gateway(folder / "a", **SMALL, **options, **patient))
         follower = stack.enter_context(start_follower(folder / "b", primary.url, **options))
         lone = stack.enter_context(start_gateway(folder / "c", broker__name="lone", **SMALL, **options))
         with connect(primary) as http:

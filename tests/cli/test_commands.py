@@ -263,10 +263,10 @@ def test_help_shows_examples(run: Run) -> None:
     assert 'lakemq produce greetings "hello" --tag first' in done.stdout
 
 
-def test_the_command_line_loads_neither_spark_nor_a_server_nor_arrow() -> None:
+def test_the_command_line_loads_neither_spark_nor_a_server_nor_arrow_nor_the_clients_loop() -> None:
     probe = (
         "import sys, lakemq.cli.app, lakemq.client.http;"
-        "print([name for name in ('pyspark', 'uvicorn', 'pyarrow') if name in sys.modules])"
+        "print([name for name in ('pyspark', 'uvicorn', 'pyarrow', 'aiohttp', 'asyncio') if name in sys.modules])"
     )
     loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]"

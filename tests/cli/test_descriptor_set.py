@@ -30,7 +30,7 @@ def shown(shell: Shell) -> Any:
 @pytest.fixture(autouse=True)
 def topic(shell: Shell) -> None:
     """Anew for each test."""
-    with httpx.Client(base_url=shell.url) as http:
+    with httpx.Client(base_url=shell.url, timeout=60) as http:
         http.delete("/v1/topics/proto")
         put_topic(http, "proto")
 

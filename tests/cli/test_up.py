@@ -108,7 +108,7 @@ def test_the_console_is_there_too_and_stops_with_it(tmp_path: Path, ports: Ports
         up.wait_for(lambda: "console: listening on" in up.said)
         url = url_of("127.0.0.1", port)
         assert f"lakemq: console on {url}" in up.said
-        page = httpx.get(url, trust_env=False, verify=TLS).text
+        page = httpx.get(url, trust_env=False, verify=TLS, timeout=60).text
         assert f"{url_of('127.0.0.1', up.port)}/v1/topics/greetings/messages" in page
         children = up.children()
         assert len(children) == 3

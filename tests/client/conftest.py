@@ -25,10 +25,17 @@ def topic() -> str:
 
 @pytest.fixture(scope="session")
 def brisk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    """One whose members and locks expire soon, but not so soon that a busy machine makes them; and whose retries come
-    at once."""
-    options = {"groups__member_expiry_ms": 5_000, "groups__lock_expiry_ms": 6_000, "delay__levels": "0s 0s 0s"}
-    with start_gateway(tmp_path_factory.mktemp("brisk") / "data", **options) as process:
+    """One whose retries come at once. Its members don't expire while a machine stands still: what they had would come
+    once more."""
+    with start_gateway(tmp_path_factory.mktemp("brisk") / "data", delay__levels="0s 0s 0s") as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def expiring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """One whose members and locks expire soon, but not so soon that a busy machine makes them."""
+    options = {"groups__member_expiry_ms": 5_000, "groups__lock_expiry_ms": 6_000}
+    with start_gateway(tmp_path_factory.mktemp("expiring") / "data", **options) as process:
         yield process
 
 

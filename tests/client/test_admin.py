@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import pytest
 
@@ -228,8 +228,9 @@ def test_dead_letters_of_all_brokers_are_redriven(two_brokers: Two, topic: str, 
     for broker in two_brokers:
         put(broker.url, topic, ["x", "y", "keep"])
     with SimpleConsumer(group, brokers=urls(two_brokers)) as consumer, Admin(brokers=urls(two_brokers)) as admin:
-        for message in consumer.messages(topic, max_messages=10, idle_s=2):
+        for message in islice(consumer.messages(topic, max_messages=10, idle_s=60), 6):
             consumer.nack(message, delay_level=-1, reason=message.text())
+        assert consumer.receive(topic, wait_s=0) == []
         assert {(each.kind, each.client_id) for each in admin.clients(group)} == {("receiver", None)}
         assert (
             sorted(each.failure_text or "" for each in admin.dead_letters(group))

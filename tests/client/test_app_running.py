@@ -17,8 +17,11 @@ import pytest
 from lakemq.client import App, MessageView, Producer, Unreachable, aio
 from lakemq.model.errors import InvalidRequest
 from lakemq.testing import GatewayProcess
-from tests.client.consuming import Seen, offsets, put, wait_until
+from tests.client.consuming import Seen, numbered, offsets, put, wait_until
 from tests.client.producing import DEAD, stored
+
+COUNT = 1_000
+"""Messages that take twenty threads half a minute."""
 
 
 @dataclass
@@ -135,7 +138,7 @@ def running(*arguments: object) -> Generator[subprocess.Popen[bytes], None, None
 def test_the_first_signal_waits_for_what_is_in_hand_and_nothing_more(
     gateway: GatewayProcess, topic: str, kind: str, tmp_path: Path
 ) -> None:
-    put(gateway.url, topic, [f"m{number}" for number in range(40)], queue_id=0)
+    put(gateway.url, topic, numbered(COUNT), queue_id=0)
     with running(kind, gateway.url, topic, 0.5, tmp_path) as process:
         wait_until(lambda: (tmp_path / "begun").exists())
         process.send_signal(signal.SIGTERM)
@@ -143,7 +146,7 @@ def test_the_first_signal_waits_for_what_is_in_hand_and_nothing_more(
     names = {path.name for path in tmp_path.iterdir()}
     assert {"started", "stopped", "ended"} <= names
     done = {name for name in names if name.startswith("m")}
-    assert 0 < len(done) < 40
+    assert 0 < len(done) < COUNT
     committed = offsets(gateway.url, topic, topic)[0]
     assert {f"m{number}" for number in range(committed)} <= done, "nothing is committed that was not processed"
 

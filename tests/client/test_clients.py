@@ -129,7 +129,7 @@ def test_a_transaction_producer_is_one_of_its_group(gateway: GatewayProcess, top
 def test_a_broker_that_does_not_take_it_gets_messages_all_the_same(
     gateway: GatewayProcess, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with httpx.Client(base_url=gateway.url, trust_env=False) as http, Producer(gateway.url) as producer:
+    with httpx.Client(base_url=gateway.url, trust_env=False, timeout=60) as http, Producer(gateway.url) as producer:
         producer._core.heartbeats.client_id = "x" * 300  # pyright: ignore[reportPrivateUsage]
         with caplog.at_level("DEBUG", "lakemq.client.produce.heartbeats"):
             producer.send(topic, b"x")

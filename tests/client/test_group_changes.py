@@ -107,22 +107,22 @@ def test_what_a_member_hands_over_comes_once(gateway: GatewayProcess, topic: str
 
 @pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
 def test_the_queues_of_a_killed_member_move_and_nothing_is_lost(
-    brisk: GatewayProcess, topic: str, group: str, orderly: bool, notices_only: None
+    expiring: GatewayProcess, topic: str, group: str, orderly: bool, notices_only: None
 ) -> None:
     texts = numbered(400)
-    make_topic(brisk.url, topic, 4)
-    put(brisk.url, topic, texts)
+    make_topic(expiring.url, topic, 4)
+    put(expiring.url, topic, texts)
     seen = Seen()
-    with ConsumerProcess(brisk.url, group, topic, orderly, 0.01) as victim:
+    with ConsumerProcess(expiring.url, group, topic, orderly, 0.01) as victim:
         wait_until(lambda: len(victim.texts) > 10)
-        options: dict[str, Any] = {"brokers": brisk.url, "consume_from": "first", "orderly": orderly}
+        options: dict[str, Any] = {"brokers": expiring.url, "consume_from": "first", "orderly": orderly}
         with PushConsumer(group, seen.add, **options) as other:
             other.subscribe(topic)
             wait_until(lambda: len(queues_of(other, topic)) == 2)
             victim.kill()
             wait_until(lambda: len(queues_of(other, topic)) == 4)
             wait_until(lambda: set(texts) <= {*victim.texts, *seen.texts})
-    assert offsets(brisk.url, group, topic) == dict.fromkeys(range(4), 100)
+    assert offsets(expiring.url, group, topic) == dict.fromkeys(range(4), 100)
 
 
 class Ordered:

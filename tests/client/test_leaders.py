@@ -22,6 +22,7 @@ from lakemq.client import (
     TransactionProducer,
     Unreachable,
     aio,
+    broker_requests,
 )
 from lakemq.client.http import HttpClient
 from lakemq.jobs.log_client import LogClient
@@ -150,8 +151,11 @@ def test_while_there_is_no_primary_its_follower_is_read_and_nothing_is_written(
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_another_replica_leads_and_nobody_is_told_of_it(tmp_path: Path, named: bool, group: str) -> None:
+def test_another_replica_leads_and_nobody_is_told_of_it(
+    tmp_path: Path, named: bool, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By hand, as without an election: both are killed, and the follower's folder is started as the primary's."""
+    monkeypatch.setattr(broker_requests, "SWITCH_S", 60.0)  # a slow machine takes more than ten seconds for a start
     seen, before, meanwhile = Seen(), numbered(20, "before"), numbered(20, "meanwhile")
     with ExitStack() as stack, ExitStack() as clients:
         given, primary, follower = start_replicas(stack, tmp_path, named)

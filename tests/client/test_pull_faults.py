@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakemq.client import aio
+from lakemq.client import address_list, aio, replicas
 from lakemq.model.errors import Busy, LakeUnreadable
 from lakemq.testing import MemoryBroker
 from tests.client.between import WAIT_S, Asked, between
@@ -114,6 +114,34 @@ def test_a_first_poll_that_fails_or_is_cancelled_can_be_tried_again(
 
     asyncio.run(run())
     assert view(broker.url, group)["members"] == []
+
+
+def test_a_program_that_starts_while_its_broker_is_slow_waits_for_it(
+    broker: MemoryBroker, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy machine that stood still for a second as it started had it fail."""
+    monkeypatch.setattr(replicas, "LOOK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(address_list, "FIRST_TIMEOUT_S", WAIT_S)
+    put(broker.url, topic, ["one"])
+
+    def is_look(asked: Asked) -> bool:
+        return asked == ("GET", "/v1/broker")
+
+    async def run() -> None:
+        async with (
+            between(broker.url) as proxy,
+            aio.PullConsumer(group, brokers=proxy.url, consume_from="first") as consumer,
+        ):
+            proxy.hold(is_look)
+            subscribing = asyncio.create_task(consumer.subscribe(topic))
+            while sum(map(is_look, proxy.heard)) < 2:
+                await asyncio.wait([subscribing], timeout=0.01)
+                assert not subscribing.done() or subscribing.result() is None
+            proxy.release()
+            await subscribing
+            assert await poll(consumer, 1) == ["one"]
+
+    asyncio.run(run())
 
 
 def test_a_seek_that_is_cancelled_leaves_no_queue_unread(broker: MemoryBroker, topic: str, group: str) -> None:

@@ -93,31 +93,31 @@ def test_a_listener_may_close_its_consumer(gateway: GatewayProcess, topic: str, 
 
 
 def test_close_gives_a_listener_time_but_not_for_ever(
-    brisk: GatewayProcess, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+    expiring: GatewayProcess, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakemq.client.consume.push_engine.CLOSE_S", 0.2)
-    make_topic(brisk.url, topic, 1)
-    put(brisk.url, topic, numbered(2))
+    make_topic(expiring.url, topic, 1)
+    put(expiring.url, topic, numbered(2))
     begun, gate, seen = threading.Event(), threading.Event(), Seen()
 
     def slow(_: MessageView) -> None:
         begun.set()
         gate.wait(60)
 
-    options: dict[str, Any] = {"brokers": brisk.url, "consume_from": "first", "orderly": True}
+    options: dict[str, Any] = {"brokers": expiring.url, "consume_from": "first", "orderly": True}
     consumer = PushConsumer(group, slow, **options)
     consumer.subscribe(topic)
     consumer.start()
     assert begun.wait(60)
     consumer.close()
     try:
-        assert view(brisk.url, group)["members"] == [consumer.client_id], "its lock is not given to another yet"
+        assert view(expiring.url, group)["members"] == [consumer.client_id], "its lock is not given to another yet"
         with PushConsumer(group, seen.add, **options) as other:
             other.subscribe(topic)
             seen.wait(numbered(2))
     finally:
         gate.set()
-    assert offsets(brisk.url, group, topic) == {0: 2}
+    assert offsets(expiring.url, group, topic) == {0: 2}
 
 
 def test_close_does_not_wait_for_a_broker_that_hangs(
@@ -198,19 +198,19 @@ def test_a_file_of_offsets_that_is_none_is_said(
         pass
 
 
-def test_who_was_stopped_past_its_expiry_sets_no_offset_back(brisk: GatewayProcess, topic: str, group: str) -> None:
-    make_topic(brisk.url, topic, 2)
-    put(brisk.url, topic, numbered(100))
+def test_who_was_stopped_past_its_expiry_sets_no_offset_back(expiring: GatewayProcess, topic: str, group: str) -> None:
+    make_topic(expiring.url, topic, 2)
+    put(expiring.url, topic, numbered(100))
     seen = Seen()
-    with ConsumerProcess(brisk.url, group, topic, orderly=False, message_s=0.02) as stopped:
+    with ConsumerProcess(expiring.url, group, topic, orderly=False, message_s=0.02) as stopped:
         wait_until(lambda: len(stopped.texts) > 5)
         stopped.signal(signal.SIGSTOP)
-        with PushConsumer(group, seen.add, brokers=brisk.url, consume_from="first") as other:
+        with PushConsumer(group, seen.add, brokers=expiring.url, consume_from="first") as other:
             other.subscribe(topic)
             wait_until(lambda: set(numbered(100)) <= {*seen.texts, *stopped.texts})
-        assert offsets(brisk.url, group, topic) == {0: 50, 1: 50}
+        assert offsets(expiring.url, group, topic) == {0: 50, 1: 50}
         stopped.signal(signal.SIGCONT)
-        wait_until(lambda: view(brisk.url, group)["members"] != [])
+        wait_until(lambda: view(expiring.url, group)["members"] != [])
         for _ in range(20):
-            assert offsets(brisk.url, group, topic) == {0: 50, 1: 50}
+            assert offsets(expiring.url, group, topic) == {0: 50, 1: 50}
             time.sleep(0.05)

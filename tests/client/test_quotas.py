@@ -80,9 +80,10 @@ def test_who_is_in_debt_waits_until_it_is_paid(gateway: GatewayProcess, user: Us
         producer.send(topic, b"first")
         user.limit(bytes_per_s=RATE)
         before = user.held_up
-        producer.send(topic, os.urandom(4 * RATE))
-        assert producer.send(topic, b"second").message_id
-        assert before < user.held_up <= before + SEVERAL, "there were seconds to pay"
+        while user.held_up == before:  # once, unless the machine stands still for the seconds that there are to pay
+            producer.send(topic, os.urandom(4 * RATE))
+            assert producer.send(topic, b"second").message_id
+        assert user.held_up <= before + SEVERAL
 
 
 def test_who_may_ask_seldom_gets_it_all_done(gateway: GatewayProcess, user: Users, topic: str, group: str) -> None:

@@ -6,14 +6,15 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from lakemq.client import Producer, PullConsumer, PushConsumer, SimpleConsumer
+from lakemq.client import Producer, PullConsumer, PushConsumer, SimpleConsumer, address_list, replicas
 from lakemq.client.aio import Producer as AsyncProducer
+from lakemq.client.aio import PullConsumer as AsyncPullConsumer
 from lakemq.client.aio import SimpleConsumer as AsyncSimpleConsumer
 from lakemq.client.errors import Unreachable
 from lakemq.client.http import HttpClient
@@ -101,6 +102,50 @@ def test_every_client_asks_by_tls(trusting: Secured) -> None:
             return len(await simple.receive("received", wait_s=30))
 
     assert asyncio.run(receive()) == 1
+
+
+class Held:
+    """In front of a gateway: takes connections, and passes nothing on before `goes_on`."""
+
+    def __init__(self, gateway: GatewayProcess) -> None:
+        self._port = int(gateway.url.rpartition(":")[2])
+        self.taken, self.goes_on = 0, asyncio.Event()
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.taken += 1
+        await self.goes_on.wait()
+        answers, asks = await asyncio.open_connection("127.0.0.1", self._port)
+        await asyncio.gather(_pass_on(reader, asks), _pass_on(answers, writer))
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while data := await reader.read(65_536):
+            writer.write(data)
+    writer.close()
+
+
+def test_a_program_that_starts_while_its_broker_shakes_no_hands_waits_for_it(
+    trusting: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicas, "LOOK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(address_list, "FIRST_TIMEOUT_S", WAIT_S)
+
+    async def queues() -> int:
+        held = Held(trusting.gateway)
+        async with await asyncio.start_server(held.take, "127.0.0.1") as server:
+            url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            async with AsyncPullConsumer("begun", brokers=url) as consumer:
+                asked = asyncio.create_task(consumer.queues_of("begun"))
+                while held.taken < 2:
+                    await asyncio.wait([asked], timeout=0.01)
+                    assert not asked.done() or asked.result() is None
+                held.goes_on.set()
+                return len(await asked)
+
+    with HttpClient(trusting.gateway.url) as client:
+        client.create_topic("begun", 3)
+    assert asyncio.run(queues()) == 3
 
 
 def test_brokers_are_found_by_a_name_server_that_speaks_tls(trusting: Secured) -> None:

@@ -270,7 +270,9 @@ def test_one_trace_goes_from_a_request_to_the_listener_across_a_delay_a_retry_a_
         context = order.get_span_context()
         parent = f"00-{context.trace_id:032x}-{context.span_id:016x}-01"
         headers = {"traceparent": parent, "Lakemq-Delay-Ms": "50"}
-        sent = httpx.post(f"{brisk.url}/v1/topics/{topic}/messages", content=b"x", headers=headers, trust_env=False)
+        sent = httpx.post(
+            f"{brisk.url}/v1/topics/{topic}/messages", content=b"x", headers=headers, trust_env=False, timeout=60
+        )
         assert sent.status_code == 200, sent.text
         dead = f"%DLQ%{group}"
         wait_until(lambda: is_there(brisk.url, dead) and len(stored(brisk.url, dead)) == 1)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Locator, Page, expect, sync_playwright
 
 WAIT_MS = 60_000
 ARGUMENTS = (
@@ -35,6 +35,19 @@ def open_browser() -> Generator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+SAYS = """(button, waitMs) => ({ text: new Promise(says => {
+  new MutationObserver(() => says(button.textContent)).observe(button, { childList: true });
+  setTimeout(() => says("nothing"), waitMs);
+}) })"""
+
+
+def said_by(button: Locator) -> str:
+    """Click a button; what it says thereupon, which after two seconds it no longer does."""
+    says = button.evaluate_handle(SAYS, WAIT_MS)
+    button.click()
+    return str(says.evaluate("says => says.text"))
 
 
 class Seen:
@@ -73,6 +86,15 @@ class Seen:
         """So many pixels it can be scrolled sideways."""
         return int(self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
+    def settle(self) -> None:
+        """Wait until all that the page loads by itself has come: who leaves it before ends those requests. It asks
+        for them before it counts as loaded."""
+        self.page.wait_for_load_state()
+        expect(self.page.locator(".htmx-request")).to_have_count(0, timeout=WAIT_MS)
+
     def close(self) -> None:
         """Close it."""
-        self._context.close()
+        try:
+            self.settle()
+        finally:
+            self._context.close()

@@ -163,7 +163,7 @@ def _sign_in(seen: Seen, token: str) -> None:
 
 def _go_on(url: str, done: threading.Event) -> None:
     number = 1_000
-    with httpx.Client(base_url=url, trust_env=False) as http:
+    with httpx.Client(base_url=url, trust_env=False, timeout=60) as http:
         while not done.wait(0.05):
             number += 1
             produce(http, "orders", *[_order(number)] * (1 + number % 5))

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from lakemq.console.jobs import STALLED_MS, Jobs, jobs_of
+from lakemq.console.jobs import HISTORY_SHOWN_MAX, STALLED_MS, Jobs, jobs_of
 from lakemq.console.looks import Look
 from tests.console.test_live import events
 from tests.console.visitor import Guarded, Visitor, token_of
@@ -68,6 +68,16 @@ def test_jobs_that_are_well_have_no_problems() -> None:
     assert (list(found.problems), found.none) == ([], False)
     verify = shown(told(last=RUN | {"result": "differs"}))
     assert "found differences" in verify.problems[0].text
+
+
+def test_of_each_job_the_last_run_is_shown_however_often_others_run() -> None:
+    answer = told()
+    often = [RUN | {"job": "optimize", "run_id": str(number)} for number in range(HISTORY_SHOWN_MAX + 5)]
+    rare = [RUN | {"job": job, "run_id": job} for job in ("verify", "erase", "owed-erasures", "erase", "verify")]
+    answer["maintenance"]["runs"] = [*often, *rare]
+    found = shown(answer)
+    assert list(found.runs) == [*often[:HISTORY_SHOWN_MAX], *rare[:3]]
+    assert list(found.erasures) == [rare[1], rare[3]]
 
 
 def test_where_jobs_say_nothing_the_broker_does() -> None:

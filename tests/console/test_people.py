@@ -132,10 +132,10 @@ def test_a_user_is_disabled_enabled_and_deleted(visitor: Visitor, guarded: Guard
     assert name in visitor.get("/people", q=name.upper())
     ask = visitor.get(f"{page}/disable")
     assert went_to(confirm(visitor, f"{page}/status", ask)) == page
-    assert httpx.get(topics, headers=headers, trust_env=False, verify=TLS).status_code == 403
+    assert httpx.get(topics, headers=headers, trust_env=False, verify=TLS, timeout=60).status_code == 403
     assert ">disabled<" in visitor.get(page)
     visitor.post(f"{page}/status", page, status="enabled")
-    assert httpx.get(topics, headers=headers, trust_env=False, verify=TLS).status_code == 200
+    assert httpx.get(topics, headers=headers, trust_env=False, verify=TLS, timeout=60).status_code == 200
     assert visitor.post(f"{page}/status", page, status="dead").status_code == 400
     assert visitor.post(f"{page}/delete", name="another").status_code == 400
     assert guarded.http.get(f"/v1/users/{name}").status_code == 200
@@ -249,7 +249,7 @@ def test_the_audit_is_looked_through_by_who_what_result_and_time(visitor: Visito
 
 
 def test_script_stays_text_on_every_page_of_people(visitor: Visitor, guarded: Guarded, user: str) -> None:
-    httpx.get(f"{guarded.gateway.url}/v1/topics/{quote(SCRIPT, safe='')}", trust_env=False, verify=TLS)
+    httpx.get(f"{guarded.gateway.url}/v1/topics/{quote(SCRIPT, safe='')}", trust_env=False, verify=TLS, timeout=60)
     pages = [
         visitor.get("/people", q=SCRIPT),
         visitor.get("/people", user=SCRIPT, action=SCRIPT, resource=SCRIPT, source=SCRIPT),

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.console.browser import Seen, open_browser
+from tests.console.browser import Seen, open_browser, said_by
 from tests.console.visitor import Guarded
 from tests.gateway.http_client import TLS
 
@@ -49,8 +49,7 @@ def test_a_user_with_few_rights_is_made_and_uses_the_token_that_was_copied(
     expect(page.locator("main")).to_contain_text(f"allow Pub on Topic:orders-{name}")
     page.get_by_role("button", name="Create the user").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(f"{name} is ready")
-    page.locator("[data-copy=token]").click()
-    expect(page.locator("[data-copy=token]")).to_have_text("Copied")
+    assert said_by(page.locator("[data-copy=token]")) == "Copied"
     token = page.evaluate("navigator.clipboard.readText()")
     assert token.startswith("lmq_")
     assert token not in page.url
@@ -63,7 +62,7 @@ def test_a_user_with_few_rights_is_made_and_uses_the_token_that_was_copied(
     page.get_by_role("link", name="Revoke…").click()
     page.get_by_role("button", name="Revoke it").click()
     expect(page.get_by_role("status")).to_contain_text("The token is revoked.")
-    refused = httpx.get(f"{guarded.gateway.url}/v1/access", headers=headers, trust_env=False, verify=TLS)
+    refused = httpx.get(f"{guarded.gateway.url}/v1/access", headers=headers, trust_env=False, verify=TLS, timeout=60)
     assert refused.status_code == 401
 
 
@@ -72,7 +71,7 @@ def test_pages_of_people_fit_a_phone_and_run_no_script_of_others(browser: Browse
     long = [{"resource": f"Topic:{'x' * 120}*", "actions": ["Pub", "Sub", "Get"], "sources": ["2001:db8::/32"]}]
     guarded.http.put(f"/v1/users/{name}/policies", json={"policies": long}).raise_for_status()
     guarded.http.post(f"/v1/users/{name}/tokens", json={}).raise_for_status()
-    httpx.get(f"{guarded.gateway.url}/v1/groups/{'g' * 120}", trust_env=False, verify=TLS)
+    httpx.get(f"{guarded.gateway.url}/v1/groups/{'g' * 120}", trust_env=False, verify=TLS, timeout=60)
     page = f"/people/users/{name}"
     narrow = Seen(browser, guarded.console.url, 360, "dark")
     sign_in(narrow, guarded.admin)
@@ -84,6 +83,7 @@ def test_pages_of_people_fit_a_phone_and_run_no_script_of_others(browser: Browse
     ):
         narrow.page.goto(path)
         expect(narrow.page.locator("main")).to_be_visible()
+        narrow.settle()
         if over := narrow.overflow():
             wide[path] = over
     narrow.close()

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from lakemq.testing import GatewayProcess
+from lakemq.testing import GatewayProcess, gateway_process
 from lakemq.testing.gateway_process import environment_of
-from lakemq.testing.server_process import ServerProcess, spawn
+from lakemq.testing.server_process import ServerProcess
 from tests.gateway.http_client import TLS
 
 WAIT_S = 60.0
@@ -24,7 +24,8 @@ class ConsoleProcess(ServerProcess):
 
     def __init__(self, *brokers: str, **options: Any) -> None:
         environment = environment_of(**{"console__port": 0, **options})
-        super().__init__("console", [sys.executable, "-m", "lakemq.console", *brokers], environment, spawn)
+        command = [sys.executable, "-m", "lakemq.console", *brokers]
+        super().__init__("console", command, environment, gateway_process.spawn_by_default)
 
 
 class Visitor:

@@ -32,6 +32,7 @@ OF_OTHERS = {
     "--seed": ("tests.chaos", "--seed", "1"),
     "--to-goals": ("tests.reliability.crash", "--to-goals"),
     "--steps": ("tests.reliability.mixed", "--old", "HEAD", "--steps", "switch 1"),
+    "--replicas": ("tests.reliability.mixed", "--old", "HEAD", "--replicas", "3", "--min-in-sync", "2"),
     "--old-nameserver": ("tests.reliability.mixed", "--old", "HEAD", "--old-nameserver"),
     "--switches": ("tests.reliability.switch", "--switches", "1"),
     "--consumers": ("tests.reliability.switch", "--consumers"),

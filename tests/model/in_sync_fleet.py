@@ -112,6 +112,11 @@ class Fleet:
         self.rules.hear(*report, self.end, self.now_ms)
         self.move()
 
+    def leave(self, who: Follower) -> None:
+        """It says that it stops, and is itself when it comes back."""
+        self.rules.leave(who.member, who.log[-1] if who.log else 0, len(who.log))
+        self.move()
+
     def crash(self, who: Follower, wiped: bool) -> None:
         """It comes back as another, with what was on its disk, or nothing."""
         who.life += 1
@@ -171,8 +176,9 @@ class Fleet:
                 lambda: self.wait(chance.choice([10, 10, 100, 700])),
                 lambda: self.crash(who, chance.random() < 0.3),
                 lambda: self.crash_leader(chance.random() < 0.5),
+                lambda: self.leave(who),
             ],
-            [10, 10, 14, 12, 18, 3, 18, 8, 2, 1],
+            [10, 10, 14, 12, 18, 3, 18, 8, 2, 1, 1],
         )[0]
         what()
         self.check()

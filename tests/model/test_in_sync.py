@@ -124,6 +124,26 @@ def test_a_member_is_let_go_when_it_is_silent_or_lacks_what_there_was_and_counts
     assert rules.bound() is None
 
 
+def test_a_member_that_says_it_stops_is_let_go_at_once_counts_until_then_and_may_come_back() -> None:
+    rules = InSync(BOTH, 1_000, 0)
+    rules.hear(ONE, 1, 5, end=5, now_ms=0)
+    assert not rules.leave(Member(1, "another life"), 1, 5)
+    assert not rules.leave(TWO, 1, 5)
+    assert not rules.leave(ONE, 2, 5)
+    assert not rules.leave(ONE, 1, 4)  # of its last start: it was heard since
+    assert rules.propose(8, 5, 1) is None
+    assert rules.leave(ONE, 1, 5)
+    assert rules.heard_last(1) is None  # it doesn't come to lead either
+    shrinking = shrunk(BOTH, [ONE])
+    assert rules.propose(8, 5, 1) == shrinking
+    assert rules.bound() == 5
+    rules.settle(shrinking)
+    assert rules.bound() is None
+    assert rules.propose(8, 8, 1) is None
+    rules.hear(ONE, 1, 8, end=8, now_ms=2)
+    assert rules.propose(8, 8, 2) == grown(shrinking, ONE)
+
+
 def test_who_was_heard_last_is_a_member_that_is_well() -> None:
     rules = InSync(grown(BOTH, TWO), 1_000, 0)
     rules.hear(ONE, 1, 5, end=5, now_ms=100)
@@ -267,6 +287,10 @@ class FleetMachine(RuleBasedStateMachine):
     def crash(self, number: int, wiped: bool) -> None:
         self.fleet.crash(self.who(number), wiped)
 
+    @rule(number=st.integers(0, 1))
+    def leave(self, number: int) -> None:
+        self.fleet.leave(self.who(number))
+
     @rule(loses=st.booleans())
     def crash_leader(self, loses: bool) -> None:
         self.fleet.crash_leader(loses)
@@ -344,6 +368,13 @@ class BelievesAnyEpoch(InSync):
         return super().hear(member, self.record.epoch, durable, end, now_ms)
 
 
+class ForgetsWhoLeaves(InSync):
+    """Nobody who said that it stops counts any more, whatever the record says."""
+
+    def _counted(self) -> set[Member]:
+        return {each for each in super()._counted() if not self._followers[each.replica].has_left}
+
+
 class BelievesTheLate(InSync):
     """What was said in a life that is over makes it the current one again."""
 
@@ -354,7 +385,7 @@ class BelievesTheLate(InSync):
 
 @pytest.mark.parametrize(
     "rules",
-    [ForgetsWhatIsProposed, JoinsUncounted, JoinsTooEarly, KeepsThePlace, BelievesAnyEpoch],
+    [ForgetsWhatIsProposed, JoinsUncounted, JoinsTooEarly, KeepsThePlace, BelievesAnyEpoch, ForgetsWhoLeaves],
 )
 def test_without_any_one_rule_something_acknowledged_is_missing(rules: type[InSync]) -> None:
     with pytest.raises(Broken):

@@ -227,7 +227,7 @@ def registered(http: httpx.Client, broker: str) -> list[str]:
 
 
 def degraded(url: str) -> list[str]:
-    with httpx.Client(base_url=url, trust_env=False) as http:
+    with httpx.Client(base_url=url, trust_env=False, timeout=60) as http:
         return http.get("/readyz").json().get("degraded", [])
 
 

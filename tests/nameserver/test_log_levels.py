@@ -40,9 +40,10 @@ def test_requests_are_told_of_for_a_while_as_json() -> None:
             answer = http.put(LEVELS, content=content, headers={"content-type": "application/json"})
             assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
             assert answer.headers["x-request-id"] == answer.json()["request_id"]
-        changed = http.put(LEVELS, json={"levels": {"lakemq.web": "DEBUG"}, "for_ms": 2_000}).json()
+        changed = http.put(LEVELS, json={"levels": {"lakemq.web": "DEBUG"}, "for_ms": 600_000}).json()
         assert changed["levels"] == {"lakemq": "INFO", "lakemq.web": "DEBUG"}
         http.get("/v1/cluster", headers={"X-Request-Id": "asked-1"}).raise_for_status()
+        http.put(LEVELS, json={"levels": {"lakemq.web": "DEBUG"}, "for_ms": 300}).raise_for_status()
         wait_until(lambda: http.get(LEVELS).json() == before)
         found = [json.loads(line) for line in list(server.log)]
         (line,) = [each for each in found if each.get("request_id") == "asked-1"]

@@ -92,7 +92,7 @@ def test_one_leads_the_other_follows_and_takes_its_place(tmp_path: Path) -> None
             running.enter_context(fleet.start("broker-a-1"))
             until(lambda: in_sync(leads) == [0, 1], "it did not follow")
             assert leads.post("/v1/topics/t/messages", content=b"hello").status_code == 200
-            assert httpx.get(f"{leads.base_url}/v1/topics").status_code == 401
+            assert httpx.get(f"{leads.base_url}/v1/topics", timeout=60).status_code == 401
             look_at_the_console(fleet, running)
             assert first.stop() == 0, first.log
             until(lambda: follows.get("/readyz").status_code == 200, "nobody took its place")

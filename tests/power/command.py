@@ -12,7 +12,7 @@ from typing import Protocol
 
 from lakemq.testing.history import Finding, Recorder
 from tests.power.machine import FUSE, why_not
-from tests.reliability.fork_server import ForkServer
+from tests.reliability.fork_server import GATEWAY, ForkServer
 
 SHOWN_MAX = 10
 
@@ -38,9 +38,7 @@ def cut(make: MakeRun, seed: int, cuts: int) -> tuple[Counter[str], list[Finding
     with (
         tempfile.TemporaryDirectory(prefix="lakemq-power-") as folder,
         Recorder() as recorder,
-        ForkServer(
-            "lakemq.gateway.process.server", "lakemq.testing.clocks", "tests.power.file_system", **FUSE
-        ) as forks,
+        ForkServer(*GATEWAY, "lakemq.testing.clocks", "tests.power.file_system", **FUSE) as forks,
     ):
         run = make(Path(folder), recorder, seed, forks)
         findings = run.run(cuts)

@@ -26,6 +26,10 @@ from typing import IO, Any, cast
 from lakemq.gateway.process.without_pandas import keep_pandas_out
 
 REQUEST_BYTES_MAX = 65_536
+GATEWAY = ("lakemq.gateway.process.server", "pydantic.v1", "uvicorn.lifespan.off")
+"""What a gateway imports, and what FastAPI and uvicorn do as the first application is made."""
+SERVERS = (*GATEWAY, "lakemq.nameserver.server", "lakemq.testing.clocks")
+CONSOLE = ("lakemq.console.server", "uvicorn.lifespan.off")
 
 
 class Forked:
@@ -117,22 +121,24 @@ class ForkServer:
 
 
 class LazyForks:
-    """A fork server of gateways that is there once the first of them starts."""
+    """A fork server of gateways and name servers, and one of consoles, each there once the first of them starts."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._server: ForkServer | None = None
+        self._servers: dict[tuple[str, ...], ForkServer] = {}
 
     def popen(self, command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
         """Start `[python, "-m", module, …]`."""
+        modules = CONSOLE if command[2] == "lakemq.console" else SERVERS
         with self._lock:
-            self._server = self._server or ForkServer("lakemq.gateway.process.server")
-        return self._server.popen(command, environment)
+            if modules not in self._servers:
+                self._servers[modules] = ForkServer(*modules)
+        return self._servers[modules].popen(command, environment)
 
     def close(self) -> None:
-        """End it, and whatever it started."""
-        if self._server is not None:
-            self._server.__exit__()
+        """End them, and whatever they started."""
+        for server in self._servers.values():
+            server.__exit__()
 
 
 def _serve(connection: socket.socket) -> None:

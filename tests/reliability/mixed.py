@@ -1,7 +1,7 @@
-"""A broker's two replicas of two versions under load: `python -m tests.reliability.mixed --old COMMIT`.
+"""A broker's replicas of two versions under load: `python -m tests.reliability.mixed --old COMMIT`.
 
-Both begin with the older lakemq, a work tree of that commit. Then they go the way of docs/operate_fleet.md, "Upgrade",
-and ways that an operator may have to go: the newer leader dies while the other replica is the older one, and a replica
+All begin with the older lakemq, a work tree of that commit. Then they go the way of docs/operate_fleet.md, "Upgrade",
+and ways that an operator may have to go: the newer leader dies while another replica is the older one, and a replica
 goes back to the older version. Before each step something of each kind is begun (`carried.py`), which another leader
 has to end. Clients of the older version send and consume all the time.
 """
@@ -49,6 +49,25 @@ STEPS = (
     "switch 1",
     "kill 1",
     "upgrade 1",
+    "stop 0",
+    "start 0",
+)
+STEPS_OF_THREE = (
+    "upgrade 2",
+    "switch 2",
+    "kill 2",  # another one that leads is an older one
+    "start 2",
+    "upgrade 1",
+    "switch 1",
+    "kill 1",
+    "start 1",
+    "switch 2",
+    "upgrade 0",
+    "switch 0",
+    "downgrade 2",
+    "switch 2",
+    "kill 2",
+    "upgrade 2",
     "stop 0",
     "start 0",
 )
@@ -118,7 +137,7 @@ def old_clients(lakemq: Path, nameserver: str, ledger: Ledger) -> Generator[OldC
 
 
 class Steps:
-    """What is done to a fleet of two, a step at a time; each leaves both in sync, but for a death."""
+    """What is done to a fleet, a step at a time; each leaves all in sync, but for a death."""
 
     def __init__(self, fleet: Fleet, old: Path) -> None:
         self._fleet = fleet
@@ -171,7 +190,8 @@ class Steps:
         self._other_leads(replica)
 
     def _other_leads(self, replica: int) -> None:
-        until(lambda: role_of(self._fleet.http(1 - replica)) == "primary", f"replica {1 - replica} leads")
+        others = [self._fleet.http(each) for each in self._fleet.running if each != replica]
+        until(lambda: any(role_of(each) == "primary" for each in others), f"another than replica {replica} leads")
 
 
 def run(
@@ -181,6 +201,7 @@ def run(
     store: str = "folder",
     tell: Callable[[str], object] = lambda line: None,
     has_old_nameserver: bool = False,
+    replicas: int = 2,
     **options: object,
 ) -> tuple[list[str], Mapping[str, int]]:
     """Take these steps with replicas in folders there; what is wrong, and counts."""
@@ -188,7 +209,7 @@ def run(
     options = {"replication__ack": "sync", "fleet__lease_ms": 3_000, "replication__silent_ms": 3_000, **options}
     spawned_by = partial(spawn_with, old) if has_old_nameserver else None
     with start_nameserver(spawned_by) as nameserver:
-        with fleet_of(directory, 2, store, {}, **options, fleet__nameservers=nameserver.url) as fleet:
+        with fleet_of(directory, replicas, store, {}, **options, fleet__nameservers=nameserver.url) as fleet:
             try:
                 findings = _run(fleet, Steps(fleet, old), steps, ledger, carried, nameserver.url, old, tell)
             except (AssertionError, RuntimeError, httpx.HTTPError) as error:
@@ -196,7 +217,8 @@ def run(
             if findings or carried.findings:
                 fleet.write_logs(directory / "log")
             gone = 0 if fleet.is_sync or not fleet.running else len(lost(ledger, pull_all(_leader(fleet), TOPIC)))
-        findings += [f"the log of replica {each} is damaged" for each in (0, 1) if not _is_sound(directory / str(each))]
+        damaged = [each for each in range(replicas) if not _is_sound(directory / str(each))]
+        findings += [f"the log of replica {each} is damaged" for each in damaged]
     return [*carried.findings, *findings], {"messages": len(ledger.taken), "steps": len(steps), "lost": gone}
 
 
@@ -267,15 +289,20 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--store", choices=("folder", "etcd", "bucket"), default="folder")
     parser.add_argument("--ack", choices=("sync", "async"), default="sync")
     parser.add_argument("--old-nameserver", action="store_true", help="the name server is the older one too")
-    parser.add_argument("--steps", default=", ".join(STEPS), help="in this order, with commas between")
+    parser.add_argument("--replicas", type=int, choices=(2, 3), default=2, help="of the broker")
+    parser.add_argument("--min-in-sync", type=int, choices=(1, 2), default=1, help="fewer of them take no messages")
+    parser.add_argument("--steps", help="in this order, with commas between; else one of those in this file")
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()), help="where logs of failed runs go")
     chosen = parser.parse_args(arguments)
-    chosen.steps = [each.strip() for each in chosen.steps.split(",")]
+    usual = STEPS if chosen.replicas == 2 else STEPS_OF_THREE
+    chosen.steps = list(usual) if chosen.steps is None else [each.strip() for each in chosen.steps.split(",")]
+    if chosen.min_in_sync == chosen.replicas:
+        parser.error("--min-in-sync of all replicas: each death would be waited for")
     kinds = {each.rpartition(" ")[0] for each in STEPS}
     for each in chosen.steps:
         verb, _, replica = each.partition(" ")
-        if verb not in kinds or replica not in ("0", "1"):
-            parser.error(f"{each!r} is no step: one of {', '.join(sorted(kinds))}, and 0 or 1")
+        if verb not in kinds or replica not in map(str, range(chosen.replicas)):
+            parser.error(f"{each!r} is no step: one of {', '.join(sorted(kinds))}, and a replica's number")
     return chosen
 
 
@@ -290,10 +317,12 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="lakemq-mixed-") as name:
         folder = Path(name)
         with work_tree_of(chosen.old, folder) as old:
-            options = {"replication__ack": chosen.ack}
+            options = {"replication__ack": chosen.ack, "replication__min_in_sync": chosen.min_in_sync}
             fleet = folder / "fleet"
             fleet.mkdir()
-            findings, counts = run(fleet, old, chosen.steps, chosen.store, tell, chosen.old_nameserver, **options)
+            findings, counts = run(
+                fleet, old, chosen.steps, chosen.store, tell, chosen.old_nameserver, chosen.replicas, **options
+            )
             if findings and (fleet / "log").exists():
                 kept = chosen.keep / f"mixed-{number}.log"
                 kept.write_text((fleet / "log").read_text())
@@ -302,6 +331,8 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"{finding}\n")
     sys.stdout.write(f"{counts}, {len(findings)} findings\n")
     run_name = f"mixed with {chosen.old}, {chosen.store}" + (", async" if chosen.ack == "async" else "")
+    if chosen.replicas > 2:
+        run_name += f", {chosen.replicas} replicas, {chosen.min_in_sync} in sync at least"
     append(run_name, number, time.monotonic() - begun_s, dict(counts), findings, tested=tested)
     return 1 if findings else 0
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reliability.mixed import STEPS, parse, run
+from tests.reliability.mixed import STEPS, STEPS_OF_THREE, parse, run
 from tests.reliability.results import ROOT
 
 
@@ -16,6 +16,21 @@ def test_what_is_begun_at_one_leader_is_ended_at_another(tmp_path: Path) -> None
     assert findings == []
     assert counts["steps"] == len(steps)
     assert counts["messages"] > 60 * len(steps)
+
+
+@pytest.mark.long
+def test_of_three_two_go_on_as_one_dies(tmp_path: Path) -> None:
+    steps = ("upgrade 2", "switch 2", "kill 2", "start 2")
+    findings, counts = run(tmp_path, ROOT, steps, replicas=3, replication__min_in_sync=2)
+    assert findings == []
+    assert counts["steps"] == len(steps)
+
+
+def test_who_waits_for_all_would_wait_for_the_dead(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--old", "HEAD", "--min-in-sync", "2"])
+    assert "each death would be waited for" in capsys.readouterr().err
+    assert parse(["--old", "HEAD", "--replicas", "3", "--min-in-sync", "2"]).steps == list(STEPS_OF_THREE)
 
 
 @pytest.mark.parametrize("step", ["upgrade", "upgrade 2", "rest 1", ""])

@@ -138,7 +138,7 @@ def test_what_a_reader_was_told_to_go_on_beyond_and_is_there_is_found() -> None:
 
     ledger = Ledger(sent={"0-0": 0})
     reader = Reader(["http://one"], ledger, threading.Event())
-    with httpx.Client(transport=httpx.MockTransport(answer)) as http:
+    with httpx.Client(transport=httpx.MockTransport(answer), timeout=60) as http:
         for _ in range(3):
             reader.read(http, "http://one", 0)
     assert ledger.passed == dict.fromkeys([(0, 0, 3), (0, 4, 6), (0, 7, 40)], "http://one")

@@ -15,11 +15,14 @@ from lakemq.settings import MIB, Storage
 from lakemq.storage.log.appends import BatchAppend, Key, RowsAppend
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.log.receiver import Stored
-from lakemq.storage.read.reader import Reader, Slice
+from lakemq.storage.read.look_up import RowsPlan, plan_rows
+from lakemq.storage.read.reader import Reader
+from lakemq.storage.read.row_reader import RowReader
 from lakemq.storage.segment.content import Columns
 from lakemq.storage.segment.frame import LogEpoch, encode
 from lakemq.storage.segment.rows import make_row
 from lakemq.storage.segment.segment import Segment
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.state.topics import TOPICS_TOPIC, Queue, TopicRecord
 from lakemq.testing import FaultyFiles, ManualClock
 
@@ -255,6 +258,23 @@ class LogHarness:
     def active(self) -> Segment:
         """The segment that is written."""
         return self.log.active
+
+
+async def begin_segment(log: CommitLog) -> None:
+    """Return once the segment that was written is written no more, and its index is no more in memory."""
+    old = log.active
+    log.begin_segment()
+    for _ in range(60_000):
+        if log.active is not old and not old.sealing:
+            assert old.index is None
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("no segment was begun")
+
+
+def plan_rows_now(reader: RowReader, positions: Sequence[int]) -> list[RowsPlan]:
+    """`Plans.rows` of a log that stands still."""
+    return plan_rows(reader.segments(), reader.index, positions, reader.next_position)
 
 
 def whole_frame(log: LogEpoch, *parts: Any) -> bytes:

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.as_administrator import AsAdministrator
-from tests.reliability.fork_server import ForkServer
+from tests.reliability.fork_server import GATEWAY, ForkServer
 
 TOPIC = "kill"
 QUEUES = 4
@@ -306,7 +306,7 @@ class KillRun:
 
 def run(data_dir: Path, seconds: float, seed: int, rounds_min: int = 3) -> KillRun:
     """Kill and check for about that long, at least so many times, and until something was promised."""
-    with ForkServer("lakemq.gateway.process.server") as forks:
+    with ForkServer(*GATEWAY) as forks:
         kill_run = KillRun(data_dir, seed, forks)
         end = time.monotonic() + seconds
         while kill_run.rounds < rounds_min or time.monotonic() < end or not kill_run.ledger.promised:

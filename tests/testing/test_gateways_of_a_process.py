@@ -21,5 +21,5 @@ def test_what_a_first_request_does_is_no_matter_of_the_whole_process(monkeypatch
 
     with MemoryBroker() as broker:
         monkeypatch.setattr(warnings, "catch_warnings", of_a_request)
-        assert httpx.get(f"{broker.url}/v1/topics").status_code == 200
-        assert httpx.get(f"{broker.url}/v1/groups").status_code == 200
+        assert httpx.get(f"{broker.url}/v1/topics", timeout=60).status_code == 200
+        assert httpx.get(f"{broker.url}/v1/groups", timeout=60).status_code == 200

@@ -100,3 +100,21 @@ def test_every_command_of_make_is_in_the_readme_or_contributing() -> None:
     texts = (ROOT / "README.md").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
     assert targets
     assert [name for name in targets if f"make {name}" not in texts and name != "help"] == []
+
+
+ASKS = ("Client", "AsyncClient", "get", "head", "post", "put", "patch", "delete", "request", "stream")
+
+
+def test_who_asks_by_httpx_says_how_long_it_waits(trees: dict[str, ast.Module]) -> None:
+    """By itself it waits five seconds, for which a busy machine may stand still."""
+    without = [
+        f"{name}:{call.lineno}"
+        for name, tree in trees.items()
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and isinstance(call.func.value, ast.Name)
+        and (call.func.value.id, call.func.attr in ASKS) == ("httpx", True)
+        and not {"timeout", None} & {each.arg for each in call.keywords}
+    ]
+    assert not without

@@ -24,16 +24,11 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="package")
 def gateway(collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    """One that exports, and whose halves are checked and given up soon.
-
-    Its retries come soon, but not before their nacks are stored: spans are compared by their times.
-    """
+    """One that exports. Its retries come soon, but not before their nacks are stored: spans are compared by their
+    times."""
     options = {
         "traces__endpoint": collector.url,
         "delay__levels": "2s 2s",
-        "transactions__timeout_ms": 300,
-        "transactions__check_interval_ms": 300,
-        "transactions__check_max": 1,
         "routing__grace_ms": 0,
     }
     with start_gateway(tmp_path_factory.mktemp("traced") / "data", **options) as process:

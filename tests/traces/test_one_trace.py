@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import Counter
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -19,10 +20,12 @@ from tests.client.producing import stored
 from tests.gateway.http_client import connect, produce
 from tests.gateway.receive.asking import ack, change, receive
 from tests.gateway.sinks.asking import commit, put_part
+from tests.gateway.timed import Timed
 from tests.traces.collector import Collector, Seen
 
 GATEWAY = "lakemq-gateway broker-a"
 PRODUCE = "POST /v1/topics/{topic}/messages"
+HOUR_MS = 3_600_000
 
 
 def parent(sampled: bool = True) -> str:
@@ -94,12 +97,14 @@ def test_one_trace_goes_from_send_to_the_listener_by_delay_retry_dead_letter_and
     assert {span.failed for span in spans if span.kind == "consumer"} == {True, False}
 
 
-def test_a_transaction_s_end_is_in_its_message_s_trace(
-    gateway: GatewayProcess, collector: Collector, topic: str
-) -> None:
+def test_a_transaction_s_end_is_in_its_message_s_trace(tmp_path: Path, collector: Collector, topic: str) -> None:
+    """By a clock that is set ahead: a half is checked or given up once the others have ended, and not before."""
     traces = {"commit": parent(), "rollback": parent(), "check": parent()}
-    make_topic(gateway.url, topic)
-    with connect(gateway) as http:
+    waits = {"transactions__timeout_ms": HOUR_MS, "transactions__check_interval_ms": HOUR_MS}
+    options = {"traces__endpoint": collector.url, "transactions__check_max": 1, **waits}
+    with Timed(tmp_path, **options) as timed:
+        http = timed.http
+        make_topic(timed.process.url, topic)
         for end, said in traces.items():
             began = http.post(
                 f"/v1/topics/{topic}/transactions?producer_group=p", content=b"x", headers={"traceparent": said}
@@ -108,6 +113,10 @@ def test_a_transaction_s_end_is_in_its_message_s_trace(
             if end != "check":
                 resolved = {"producer_group": "p", "resolution": end}
                 assert http.post(f"/v1/transactions/{transaction_id}", json=resolved).status_code == 200
+        for name in ("check", "give_up"):
+            timed.pass_ms(HOUR_MS)
+            wait_until(lambda name=name: f"{name} {topic}" in counted(collector.of(traces["check"][3:35])))
+    assert "Traceback" not in "".join(timed.process.log), timed.process.log
     for end, said in traces.items():
         names = {f"{end} {topic}"} | ({f"give_up {topic}"} if end == "check" else set())
         wait_until(lambda said=said, names=names: names <= set(counted(collector.of(said[3:35]))))

@@ -579,7 +579,9 @@ def test_gateway_and_name_server_say_when_their_certificate_expires_also_of_a_ne
     with gateway, name_server, ExitStack() as stack:
         asked: list[Callable[[], float]] = []
         for url, name in ((gateway.url, "lakemq_"), (name_server.url, "lakemq_nameserver_")):
-            http = stack.enter_context(httpx.Client(base_url=url, trust_env=False, verify=trusting(authority)))
+            http = stack.enter_context(
+                httpx.Client(base_url=url, trust_env=False, verify=trusting(authority), timeout=60)
+            )
             metric = f"{name}certificate_expiry_timestamp_seconds"
             asked.append(lambda http=http, metric=metric: Page(http)(metric) - now_s())
         assert all(2 * DAY_S < ask() < 3 * DAY_S + 60 for ask in asked)

@@ -12,7 +12,16 @@ from lakemq import __version__
 from lakemq.cli import shown
 from lakemq.cli.brokers import addresses_of
 from lakemq.cli.doctor.finding import Finding, Grade
-from lakemq.cli.options import AsJson, Broker, DataDir, LakeDir, Nameservers, settings_of
+from lakemq.cli.options import (
+    AsJson,
+    Broker,
+    DataDir,
+    LakeDir,
+    Nameservers,
+    broker_url,
+    name_servers,
+    settings_of,
+)
 from lakemq.cli.output import stdout, write_line
 
 if TYPE_CHECKING:
@@ -42,28 +51,45 @@ def doctor(
     lakemq doctor --nameservers http://127.0.0.1:9876
     """
     settings = settings_of(context, storage__data_dir=data_dir, lake__dir=lake)
-    found = [] if only_here else _of_brokers(addresses_of(context, broker, nameservers))
+    found, lines = ([], []) if only_here else _of_fleet(context, broker, nameservers)
     found += _of_machine(settings)
     found.sort(key=lambda each: each.grade)
     for each in found if as_json else ():
         write_line(orjson.dumps({**each._asdict(), "grade": each.grade.name.lower()}).decode())
     if not as_json:
-        _show(found)
+        _show(found, lines)
     if any(each.grade is not Grade.NOTE for each in found):
         raise typer.Exit(1)
 
 
-def _of_brokers(addresses: str) -> list[Finding]:
-    from lakemq.cli.doctor.broker import findings_of
-    from lakemq.cli.doctor.look import ASK_S_MAX, look_at_broker
+def _of_fleet(context: typer.Context, broker: str | None, nameservers: str | None) -> tuple[list[Finding], list[str]]:
+    """Of the brokers, and of the name servers, also of those that the settings name where a broker is given; and what
+    the name servers say, a line each."""
+    from lakemq.cli.doctor import broker as of_broker
+    from lakemq.cli.doctor import nameserver as of_servers
+    from lakemq.cli.doctor.look import ASK_S_MAX, look_at_broker, look_at_name_server
+    from lakemq.client.errors import Unreachable, Untrusted
     from lakemq.client.http import HttpClient
     from lakemq.storage.disk.clock import SystemClock
 
+    given, settings = name_servers(context, broker, nameservers), settings_of(context)
+    servers = [look_at_name_server(each, settings.tls.trust) for each in given or settings.fleet.nameservers]
+    brokers: list[of_broker.Broker] = []
     found: list[Finding] = []
-    for address in addresses.split(","):
+    try:
+        addresses = addresses_of(context, broker, nameservers).split(",")
+    except (Unreachable, Untrusted) as error:
+        # Nobody says where they are: this machine's own one, where these are the settings of one.
+        addresses = [] if nameservers is not None else [broker_url(context, broker)]
+        if isinstance(error, Untrusted):
+            do = "give brokers and name servers https alike"
+            found.append(Finding(Grade.WRONG, "name servers", error.detail, do))
+    for address in addresses:
         with HttpClient(address, ASK_S_MAX) as client:
-            found += findings_of(look_at_broker(address, client, SystemClock()), __version__)
-    return found
+            brokers.append(look_at_broker(address, client, SystemClock()))
+    found += [finding for each in brokers for finding in of_broker.findings_of(each, __version__)]
+    found += of_servers.findings_of(servers, brokers) if servers else ()
+    return found, list(of_servers.lines_of(servers, brokers))
 
 
 def _of_machine(settings: Settings) -> list[Finding]:
@@ -73,8 +99,10 @@ def _of_machine(settings: Settings) -> list[Finding]:
     return list(findings_of(look_at_machine(settings)))
 
 
-def _show(found: list[Finding]) -> None:
+def _show(found: list[Finding], lines: list[str]) -> None:
     out = stdout()
+    for line in lines:
+        out.print(Text(f"name server {shown.plain(line)}"), soft_wrap=True)
     for each in found:
         grade = (f"{each.grade.name.lower():5} ", _COLOURS[each.grade])
         out.print(Text.assemble(grade, (each.about, shown.NAME), f": {shown.plain(each.what)}"), soft_wrap=True)

@@ -38,19 +38,23 @@ ADVICE = {
 }
 """What to do about what a broker says, by how that begins."""
 _ELSE = "see docs/reliability.md, and the gateway's log"
+_IF_AWAY = "start it: `lakemq up`, or `lakemq gateway`; where it runs elsewhere, name it by --broker"
+_IF_THERE = "something listens there: see that it is a broker, and the gateway's log; if it hangs, stop and start it"
 _STOPS = ("nothing is written", "the log was full", "this follower has stopped")
 
 
 class Broker(NamedTuple):
     """`problem`: why it doesn't answer, `not_let_in`: who asks, `not_trusted`: its certificate; then there is nothing
-    else. `silent`: what it did not answer, each a reason. `unready`: why it takes no messages; empty: it
-    does. `degraded`: what it says is wrong; None: it doesn't tell who asks. `ahead_s`: so far this machine's clock is
-    before its; None: not known. `metrics`: samples without a label, by name, and `loop_late`, the share of turns that
-    came `LATE_S` late. `certificate_s`: its certificate is valid for so long; None: not known. `dead_open`: by
-    group, how many dead letters are open, all others' as `OTHER`; empty: it doesn't tell who asks."""
+    else, but for `is_there`: something took the question for all that. `silent`: what it did not answer, each a reason.
+    `unready`: why it takes no messages; empty: it does. `degraded`: what it says is wrong; None: it doesn't tell who
+    asks. `ahead_s`: so far this machine's clock is before its; None: not known. `metrics`: samples without a label, by
+    name, and `loop_late`, the share of turns that came `LATE_S` late. `certificate_s`: its certificate is valid for so
+    long; None: not known. `dead_open`: by group, how many dead letters are open, all others' as `OTHER`; empty: it
+    doesn't tell who asks."""
 
     address: str
     problem: str = ""
+    is_there: bool = False
     not_let_in: str = ""
     not_trusted: str = ""
     version: str = ""
@@ -69,7 +73,7 @@ class Broker(NamedTuple):
 def findings_of(broker: Broker, version: str) -> Iterator[Finding]:
     """What is wrong with it. `version`: of who asks."""
     if broker.problem:
-        do = "start it: `lakemq up`, or `lakemq gateway`; where it runs elsewhere, name it by --broker"
+        do = _IF_THERE if broker.is_there else _IF_AWAY
         yield Finding(Grade.DOWN, broker.address, broker.problem, do)
         return
     if broker.not_let_in or broker.not_trusted:

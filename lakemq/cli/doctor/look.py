@@ -6,20 +6,33 @@ import os
 import resource
 import stat
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from lakemq.cli.doctor.broker import LATE_S, Broker
 from lakemq.cli.doctor.machine import Machine
-from lakemq.model.errors import FlowControl, Forbidden, LakemqError, LogDamaged, Unauthenticated
+from lakemq.cli.doctor.nameserver import NameServer
+from lakemq.model.errors import (
+    FlowControl,
+    Forbidden,
+    InvalidRequest,
+    LakemqError,
+    LogDamaged,
+    SettingsError,
+    Unauthenticated,
+)
 from lakemq.objects.path import is_object
 from lakemq.objects.table_place import check_fit
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
+from lakemq.wire.connections import NoAnswer
+from lakemq.wire.name_servers import NameServers
 from lakemq.wire.tls import NotTrusted
 
 if TYPE_CHECKING:
     from lakemq.client.http import HttpClient
+    from lakemq.model.trust import Trust
     from lakemq.settings import Settings
 
 ASK_S_MAX = 10.0
@@ -151,7 +164,7 @@ def look_at_broker(address: str, client: HttpClient, clock: Clock) -> Broker:
     except NotTrusted as error:
         return Broker(address, not_trusted=error.detail)
     except LakemqError as error:
-        return Broker(address, problem=error.detail)
+        return Broker(address, problem=error.detail, is_there=_was_asked(error))
     now_ms = clock.now_ms()
     unready, degraded = _readiness(client)
     silent: list[str] = []
@@ -171,6 +184,21 @@ def look_at_broker(address: str, client: HttpClient, clock: Clock) -> Broker:
         ahead_s=(now_ms - described["steady_ms"]) / 1000,
         certificate_s=None if end_s is None else end_s - now_ms / 1000,
     )
+
+
+def _was_asked(error: LakemqError) -> bool:
+    from lakemq.client.errors import Unreachable
+
+    return error.sent if isinstance(error, Unreachable) else not isinstance(error, SettingsError | InvalidRequest)
+
+
+def look_at_name_server(address: str, trust: Trust | None) -> NameServer:
+    """What the name server there knows."""
+    with closing(NameServers([address], trust)) as asked:
+        try:
+            return NameServer(address, asked.replicas())
+        except NoAnswer as error:
+            return NameServer(address, problem=str(error))
 
 
 def _readiness(client: HttpClient) -> tuple[str, list[str] | None]:

@@ -15,7 +15,7 @@ from rich.text import Text
 from lakemq.cli import shown
 from lakemq.cli.output import stdout
 from lakemq.cli.top.page import BOLD, DIM, Line, View, page
-from lakemq.cli.top.watcher import Watcher
+from lakemq.cli.top.watcher import ANSWER_S, Watcher
 
 PLAIN_LINES, PLAIN_COLUMNS = 60, 1_000
 """Of a page that is text."""
@@ -44,12 +44,13 @@ def _is_named() -> bool:
 
 def print_pages(watcher: Watcher, interval_s: float, once: bool) -> None:
     """One page after the other, until Ctrl-C or nobody reads them; or one, as soon as rates are known."""
+    wait_s = max(interval_s, ANSWER_S) if once else interval_s  # there is no later page to say what comes late
     watcher.ask()
-    watcher.wait(interval_s)
+    watcher.wait(wait_s)
     while True:
         time.sleep(interval_s)
         watcher.ask()
-        watcher.wait(interval_s)
+        watcher.wait(wait_s)
         _print(watcher)
         if once:
             return

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
 from lakemq.client.manage.ask import Brokers
-from lakemq.client.user_api import NewToken
+from lakemq.client.user_api import VALID_MS_MAX, NewToken
 from lakemq.client.wrong_type import WrongType
 from lakemq.contract import user_routes as routes
 from lakemq.model.errors import InvalidRequest, LakemqError
@@ -17,8 +17,6 @@ from lakemq.model.token import ID_BYTES, SECRET_BYTES, make_token
 
 UserType = Literal["super", "normal"]
 UserStatus = Literal["enabled", "disabled"]
-VALID_MS_MAX = 10**11
-"""What is longer would be read as a time."""
 
 
 class PolicyInfo(NamedTuple):

@@ -15,12 +15,10 @@ import pyarrow.compute
 from lakemq.gateway.cold.reader import ColdReader
 from lakemq.model.errors import LogDamaged
 from lakemq.storage.lake.cold_rows import ColdSlice, as_slice
-from lakemq.storage.log.commit_log import CommitLog
-from lakemq.storage.read.plans import Plans
-from lakemq.storage.read.reader import PositionPlan, Slice, frames_bytes
-from lakemq.storage.read.row_reader import RowReader
+from lakemq.storage.read.reader import PositionPlan
+from lakemq.storage.read.store import Store
+from lakemq.storage.segment.slice import Slice, frames_bytes
 from lakemq.storage.slices.messages import to_dicts
-from lakemq.storage.state.message_ids import MessageIds
 from lakemq.web.asgi import Client
 from lakemq.web.gate import Gate
 
@@ -51,20 +49,12 @@ class Sought(NamedTuple):
 class KeySearch:
     """Searches one broker's log and history."""
 
-    def __init__(
-        self,
-        log: CommitLog,
-        reader: RowReader,
-        cold: ColdReader,
-        ids: MessageIds,
-        bytes_max: int,
-        client_share: float,
-    ) -> None:
-        self._log = log
-        self._reader = reader
-        self._plans = Plans(reader)
+    def __init__(self, store: Store, cold: ColdReader, bytes_max: int, client_share: float) -> None:
+        self._log = store.log
+        self._reader = store.reader
+        self._plans = store.plans
         self._cold = cold
-        self._ids = ids
+        self._ids = store.ids
         self._bytes_max = bytes_max
         self._gate = Gate(SEARCHES_MAX, WAITING_MAX, client_share)
 
@@ -94,8 +84,9 @@ class KeySearch:
 
     async def _search(self, sought: Sought, begin: int) -> tuple[list[int], bool]:
         """The positions in the log from `begin` on, descending, as far as they were looked for."""
-        begin = max(begin, self._reader.position_at_time(sought.begin_ms))
-        end = min(self._log.visible_position, self._reader.position_at_time(sought.end_ms + 1))
+        begin = max(begin, await self._plans.position_at_time(sought.begin_ms, self._cold.run))
+        last = await self._plans.position_at_time(sought.end_ms + 1, self._cold.run)
+        end = min(self._log.visible_position, last)
         found: list[int] = []
         searched = 0
         while begin < end and len(found) < sought.messages_max:
@@ -146,14 +137,15 @@ class KeySearch:
         """The messages at the positions, ascending, from log and lake."""
         parts: list[Slice] = []
         hot = [position for position in positions if position >= self._log.min_position]
-        plans = self._reader.plan_rows(hot)
+        plans = await self._plans.rows(hot, self._cold.run)
         while plans:
             found = await self._cold.run(lambda plans=plans: self._reader.read_rows(plans, WINDOW_BYTES))
-            if found.damaged and found.damaged[0] >= self._log.min_position:
+            found.take_gone(self._log.min_position)
+            if found.damaged:
                 raise LogDamaged(f"the message at position {found.damaged[0]} can't be read: the log is damaged")
             for part in found.parts:
                 parts += [Slice(part.frame, part.run_of(number), number, 1) for number in part.numbers]
-            plans = self._reader.plan_rows(found.left)
+            plans = await self._plans.rows(found.left, self._cold.run)
         # What has left the log meanwhile was read from it, or is in the lake: once, in any case.
         read = {part.first_position for part in parts}
         cold = [position for position in positions if position < self._log.min_position and position not in read]

@@ -20,11 +20,10 @@ from lakemq.settings import Settings
 from lakemq.storage.lake.bounds import Between
 from lakemq.storage.lake.cold_rows import ColdSlice, as_parts, as_slice, as_slices
 from lakemq.storage.lake.history import ColdPull, History
-from lakemq.storage.log.commit_log import CommitLog
-from lakemq.storage.read.reader import Reader, Slice
-from lakemq.storage.read.row_reader import FrameRows
+from lakemq.storage.read.store import Store
+from lakemq.storage.segment.frame_rows import FrameRows
 from lakemq.storage.segment.segment_index import QueueKey
-from lakemq.storage.state.message_ids import MessageIds
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.state.topics import Queue
 from lakemq.web.asgi import Client
 from lakemq.web.gate import Gate
@@ -63,11 +62,11 @@ class _Beginning(NamedTuple):
 class ColdReader:
     """What has left one broker's log. Lives on the event loop."""
 
-    def __init__(self, settings: Settings, log: CommitLog, reader: Reader, ids: MessageIds) -> None:
-        self._log = log
-        self._reader = reader
+    def __init__(self, settings: Settings, store: Store) -> None:
+        log = self._log = store.log
+        self._plans = store.plans
         lake = settings.lake
-        self.history = History(lake.dir, ids, lake.cache_bytes, lambda: log.identity.log_id, lake.verify)
+        self.history = History(lake.dir, store.ids, lake.cache_bytes, lambda: log.identity.log_id, lake.verify)
         self._threads = ThreadPoolExecutor(THREADS, "cold", _give_way)
         self._beginnings: OrderedDict[QueueKey, _Beginning] = OrderedDict()
         self._looking: dict[QueueKey, asyncio.Task[int]] = {}
@@ -239,15 +238,19 @@ class ColdReader:
     async def offset_at_time(self, queue: Queue, timestamp_ms: int) -> int:
         """The first offset of the queue that was stored at or after that time, in the lake or the log;
         its end if none was. Raises `LakeUnreadable`."""
-        position = self._reader.position_at_time(timestamp_ms)
-        if position <= self._log.min_position and self._may_be_cold(queue):
-            between, held = Between(queue.floor, queue.min_offset - 1), self._log.retention.held_position
-            offset = await self._ask(
-                lambda: self.history.first_offset(queue.topic, queue.queue_id, between, held, timestamp_ms)
-            )
-            if offset is not None:
-                return offset
-        return min(self._reader.offset_at_position(queue, position), queue.end_offset)
+        while True:
+            position = await self._plans.position_at_time(timestamp_ms, self.run)
+            least = self._log.min_position
+            if position <= least and self._may_be_cold(queue):
+                between, held = Between(queue.floor, queue.min_offset - 1), self._log.retention.held_position
+                offset = await self._ask(
+                    lambda: self.history.first_offset(queue.topic, queue.queue_id, between, held, timestamp_ms)  # noqa: B023
+                )
+                if offset is not None:
+                    return offset
+            offset = await self._plans.offset_at_position(queue, position, self.run)
+            if self._log.min_position <= max(position, least):  # else it has left the log meanwhile, for the lake
+                return min(offset, queue.end_offset)
 
     async def positions_of_key(
         self, topic: str, key: str, times: tuple[int, int], messages_max: int

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakemq.model.columns import STORED, STORED_BIT
-from lakemq.storage.read.row_reader import FrameRows
+from lakemq.storage.segment.frame_rows import FrameRows
 from lakemq.storage.segment.rows import Row, cached_schema, change_row, value_of
 from lakemq.storage.state.message_ids import MessageIds
 

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.model.message import Placed
 from lakemq.storage.log.appends import BatchAppend, RowsAppend
-from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.log.receiver import Stored
-from lakemq.storage.read.row_reader import FrameRows, RowReader, RowsRead
+from lakemq.storage.read.row_reader import RowsRead
+from lakemq.storage.read.store import Store
+from lakemq.storage.segment.frame_rows import FrameRows
 from lakemq.storage.segment.rows import Row, value_of
-from lakemq.storage.state.message_ids import MessageIds
 from lakemq.storage.state.routing_state import RoutingState
 from lakemq.storage.state.topics import Queue, Topic
 
@@ -39,11 +39,12 @@ class Executor:
     """Appends effects. Between the decision to write one and the frame that holds it the cause is
     *claimed*: nobody else writes an effect for it. A write that failed gives the claim back."""
 
-    def __init__(self, log: CommitLog, reader: RowReader, ids: MessageIds, ensure_topic: EnsureTopic) -> None:
-        self.log = log
-        self.reader = reader
-        self.ids = ids
-        self.message_id = ids.of
+    def __init__(self, store: Store, ensure_topic: EnsureTopic) -> None:
+        self.log = store.log
+        self.reader = store.reader
+        self.plans = store.plans
+        self.ids = store.ids
+        self.message_id = store.ids.of
         self.ensure_topic = ensure_topic
         self.read_cold: ReadCold = read_nothing
         self.expired = 0
@@ -117,7 +118,9 @@ class Executor:
     def claim(self, causes: Iterable[int]) -> list[int]:
         """Those of the causes that are free, ascending, each once; they are the caller's now, to give
         to `execute_claimed` or to `release`."""
-        free = sorted({cause for cause in causes if self.is_free(cause)})
+        claimed, out = self._claimed, self.state.receipts.out
+        pending = (each for each in causes if each in out or self.is_pending(each))
+        free = sorted({cause for cause in pending if cause not in claimed})
         self._claimed.update(free)
         return free
 
@@ -141,12 +144,13 @@ class Executor:
         """The messages at these positions, in their order, as many as `READ_BYTES_MAX` allows, but of
         one frame at least. What isn't in the log is lost."""
         wanted = sorted(set(positions))
-        plans = self.reader.plan_rows(wanted)
+        plans = await self.plans.rows(wanted, asyncio.to_thread)
         if self.reader.cached_rows(plans):
             found = self.reader.read_rows(plans, READ_BYTES_MAX)
         else:
             found = await asyncio.to_thread(self.reader.read_rows, plans, READ_BYTES_MAX)
         planned = {position for plan in plans for position in plan.positions}
+        planned.difference_update(found.take_gone(self.log.min_position))
         await self._add_cold([position for position in wanted if position not in planned], found)
         if found.damaged:
             logger.error(

@@ -32,10 +32,10 @@ from lakemq.model.names import (
     SCHEDULE_TOPIC,
 )
 from lakemq.model.trace_parent import TRACE_PARENT, TraceParent
-from lakemq.storage.read.row_reader import FrameRows
 from lakemq.storage.read.stored_times import stored_by_ms
 from lakemq.storage.segment.content import Columns, Content
 from lakemq.storage.segment.frame import Meta, Run
+from lakemq.storage.segment.frame_rows import FrameRows
 from lakemq.traces.span import MS, Span
 from lakemq.traces.spans import Spans
 

@@ -10,7 +10,7 @@ from lakemq.gateway.work.slices import Part, stretches
 from lakemq.model.columns import STORED_BIT
 from lakemq.model.expiry import expires_ms
 from lakemq.storage.lake.cold_rows import ColdSlice
-from lakemq.storage.read.reader import Slice
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.state.topics import Queue, TopicTable
 
 _TTL = 1 << STORED_BIT["ttl_ms"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakemq.gateway.filter.selector import Selector
-from lakemq.storage.read.reader import Slice
+from lakemq.storage.segment.slice import Slice
 
 SCANNED_MAX = 65_536
 """So many messages of a queue are looked at in one go."""

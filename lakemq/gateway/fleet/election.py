@@ -210,11 +210,12 @@ class Election:
         """Watch who leads, and follow that one; returns when this one is to lead, or to begin anew."""
         followed = leads_in(self.record)
         while True:
-            if await self._lookout.look() and await self._is_forced(following):
+            is_seen = await self._lookout.look()
+            if is_seen and await self._is_forced(following):
                 return self._leading()
             if self._incarnation.seal is not None:
                 await self._see()  # what was promised before a crash may be over
-            if self.record is not None and self._is_sound():
+            if self.record is not None and self._is_sound(is_seen):
                 if self._is_named():
                     await following.pause()
                     with suppress(OSError):  # a start only has to know where it can't open its log, or not soon
@@ -231,11 +232,12 @@ class Election:
                 return self._tenure(None, follows=True)
             await self._lookout.rest()
 
-    def _is_sound(self) -> bool:
-        """Whether there is a record to go by; else it says why not."""
+    def _is_sound(self, is_seen: bool) -> bool:
+        """Whether there is a record to go by; else it says why not. Where it wasn't seen just now, the look said so."""
         standing = standing_of(self._own(), self.record)
         is_sound = standing in (Standing.MEMBER, Standing.OUTSIDE)
-        self._lookout.note(None if is_sound else self._why(standing))
+        if is_seen:
+            self._lookout.note(None if is_sound else self._why(standing))
         return is_sound
 
     def _is_named(self) -> bool:

@@ -1,7 +1,7 @@
 """How far a primary's followers have carried out the log's erasures.
 
 Who is in sync is waited for. Whoever else follows is told of an erasure as it begins, and shows no messages until it
-has carried it out; whoever isn't heard of is told as it comes back.
+has carried it out; whoever isn't heard of, or said that it stops, is told as it comes back.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ class _Heard:
     at_s: float
     done: int = 0
     told: int = 0
+    has_left: bool = False
+    """It said that it stops, and was not heard since: it shows nobody anything."""
 
 
 class ErasedBy:
@@ -57,7 +59,12 @@ class ErasedBy:
         if known is None:
             self._make_room(now_s)
             known = self._followers[member] = _Heard(now_s)
-        known.at_s, known.done = now_s, done
+        known.at_s, known.done, known.has_left = now_s, done, False
+
+    def leave(self, member: Member) -> None:
+        """A follower says that it stops: it is waited for only as long as it is in sync."""
+        if (known := self._followers.get(member)) is not None:
+            known.has_left = True
 
     def _make_room(self, now_s: float) -> None:
         members = self._members()
@@ -105,7 +112,7 @@ class ErasedBy:
         members = self._members()
         lacking = {each for each in members if (known := self._followers.get(each)) is None or known.done < end}
         for member, known in list(self._followers.items()):
-            if now_s - known.at_s > self._silent_s:
+            if known.has_left or now_s - known.at_s > self._silent_s:
                 if member not in members:
                     del self._followers[member]
             elif member not in members and max(known.told, known.done) < end:

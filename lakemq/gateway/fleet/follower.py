@@ -42,6 +42,8 @@ WAIT_MS_MAX = 15_000
 BYTES_MAX = 4 * 1024 * 1024
 PACE_S = 0.02
 """Small answers don't come faster: each has the primary bring its log to disk."""
+LEAVE_S = 5.0
+"""So long it tries to tell the primary that it stops."""
 AGAIN_S, AGAIN_S_MAX = 0.1, 1.0
 """A primary that is back lets go whom it hasn't heard of for `replication.silent_ms`."""
 
@@ -207,6 +209,21 @@ class Follower:
         self.fault = None
         self.start()
 
+    async def take_leave(self) -> None:
+        """It stops: follow no more, and tell the primary, so that no write there waits for this one. Where that can't
+        be told, it is found silent."""
+        await self.pause()
+        if self._said is None or self._is_replaced:
+            return
+        log, thread = self._log, AskingThread("leaving")
+        leave = partial(self._primary.leave, log.next_position, log.identity.now.epoch, self._own())
+        try:
+            async with asyncio.timeout(LEAVE_S):
+                await thread.ask(leave)
+        except Exception as error:  # noqa: BLE001  such as no thread, or nobody there: it goes without
+            logger.info("could not tell the primary that this follower stops: %r", error)
+        thread.close()
+
     async def close(self) -> None:
         """Follow no more. What has come is written; what is on its way is not."""
         await self.pause()
@@ -292,9 +309,9 @@ class Follower:
         """One answer, of which what is sound is kept."""
         log = self._log
         position, identity = log.next_position, log.identity
-        seen = 0 if self._elected is None else self._incarnation.highest
-        own = Own(self._replica, self._incarnation.name, self.durable(), self.erased(), seen)
-        ask = partial(self._primary.frames, position, identity.now, identity.log_id, own, self._wait_ms, BYTES_MAX)
+        ask = partial(
+            self._primary.frames, position, identity.now, identity.log_id, self._own(), self._wait_ms, BYTES_MAX
+        )
         answered = await self._thread.ask(ask)
         self._hear(answered.said)
         taking = asyncio.ensure_future(self._take(answered.page))
@@ -306,6 +323,10 @@ class Follower:
         self._tell()
         await self._note_confirming(answered.said)
         return answered
+
+    def _own(self) -> Own:
+        seen = 0 if self._elected is None else self._incarnation.highest
+        return Own(self._replica, self._incarnation.name, self.durable(), self.erased(), seen)
 
     async def _note_confirming(self, said: Said) -> None:
         """Before anything more is asked for, and so before this one counts in that epoch: where it takes this leader's

@@ -181,6 +181,16 @@ class Primary:
             at += len(answer.body)
             yield answer.body
 
+    def leave(self, end: int, epoch: int, own: Own) -> None:
+        """Tell it that this one, whose log ends there and in that epoch, stops. By a connection of its own, and so in
+        any thread: an answer may be on its way by another. An older primary takes it for a question for nothing."""
+        params: Params = {"from": end, "to": end, "bytes_max": 1, **own._asdict(), "epoch": epoch, "leaves": "yes"}
+        connections = Connections(self.address, trust=self._trust)
+        try:
+            connections.ask(routes.LOG_FRAMES.at(), params, timeout_s=ANSWER_S)
+        finally:
+            connections.close()
+
     def _seen(self) -> Params:
         """By what a leader that is elected knows that it is asked by a replica: it shows that what isn't confirmed."""
         return {} if self._elected is None else {"seen_epoch": self._elected.incarnation.highest}

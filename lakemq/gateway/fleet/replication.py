@@ -40,7 +40,8 @@ AGAIN_S = 0.02
 
 class Question(NamedTuple):
     """Who asks for frames from `begin` on, where its log ends, and says how far it has that on its disk, in that epoch,
-    and how many of its erasures it has carried out. `seen`: it goes by nobody who leads in an epoch before."""
+    and how many of its erasures it has carried out. `seen`: it goes by nobody who leads in an epoch before. `leaves`:
+    it stops, and asks for nothing."""
 
     member: Member
     begin: int
@@ -48,6 +49,7 @@ class Question(NamedTuple):
     durable: int
     erased: int = 0
     seen: int = 0
+    leaves: bool = False
 
 
 class Replication:
@@ -168,6 +170,11 @@ class Replication:
         self._excuse()
         self.check_epoch(question.seen)
         log, (member, begin, epoch, durable, *_) = self._log, question
+        if question.leaves:
+            if self._in_sync.leave(member, epoch, begin):
+                self.erased_by.leave(member)
+                self._look()
+            return False
         if not goes_on(log.identity.epochs, epoch, begin):
             raise Fenced(f"the follower's log ends with position {begin} in epoch {epoch}, and this one differs there")
         counts = self._in_sync.hear(member, epoch, durable, log.flushed_position, self._now_ms())

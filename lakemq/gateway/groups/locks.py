@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 
+from lakemq.gateway.groups.queues import queues_of
 from lakemq.gateway.groups.records import Change, Records
 from lakemq.gateway.groups.renewals import Renewals
+from lakemq.gateway.http.in_slices import Pause
 from lakemq.model.errors import FlowControl
-from lakemq.model.names import check_readable
 from lakemq.settings import Groups as Limits
 from lakemq.storage.state.group_state import GroupState, QueueKey
 from lakemq.storage.state.topics import TopicTable
@@ -58,10 +60,11 @@ class Locks:
 
         Raises `TopicNotFound`, `QueueNotFound`, `FlowControl`, `StoreUnwritable`.
         """
-        for topic, queue_id in queues:
-            topics.queue(check_readable(topic), queue_id)
         wanted = list(dict.fromkeys(queues))
-        free = self._renew(name, client_id, wanted)
+        free = await self._renew(name, client_id, wanted)
+        await queues_of(topics, queues)  # last: a topic that goes meanwhile has no lock
+        # What others have locked meanwhile is not free any more, and nobody is to release it.
+        free = [queue for queue in free if not self.renewals.goes_on((name, queue))]
         if free:
             if len(self.renewals) + len(free) > self._limits.locks_max:
                 raise FlowControl(f"there are {len(self.renewals)} locks already (groups.locks_max)")
@@ -69,13 +72,15 @@ class Locks:
             await self._records.append(
                 [*self._releases(name, free), (name, "lock", {"client_id": client_id, "queues": free})]
             )
+        await asyncio.sleep(0)
         return self._owned(name, client_id, wanted)
 
-    def _renew(self, name: str, client_id: str, wanted: Iterable[QueueKey]) -> list[QueueKey]:
+    async def _renew(self, name: str, client_id: str, wanted: Iterable[QueueKey]) -> list[QueueKey]:
         """Renew those of the queues' locks that the client has; returns those that nobody has."""
         group = self._state.find(name)
-        free: list[QueueKey] = []
+        pause, free = Pause(), list[QueueKey]()
         for queue in wanted:
+            await pause()
             lock = None if group is None else group.locks.get(queue)
             if lock is None or not self.renewals.goes_on((name, queue)):
                 free.append(queue)
@@ -85,7 +90,9 @@ class Locks:
 
     async def release(self, name: str, client_id: str, queues: Sequence[QueueKey]) -> list[QueueKey]:
         """Free those of the queues that the client has; returns them. Raises `StoreUnwritable`."""
-        owned = self._owned(name, client_id, list(dict.fromkeys(queues)))
+        wanted = list(dict.fromkeys(queues))
+        await asyncio.sleep(0)  # others go on: from here to the record nothing comes in between
+        owned = self._owned(name, client_id, wanted)
         if owned:
             changes = self._releases(name, owned)
             for queue in owned:
@@ -102,8 +109,8 @@ class Locks:
         group = self._state.find(name)
         if group is None:
             return []
-        locks = [(queue, group.locks.get(queue)) for queue in queues]
-        return [queue for queue, lock in locks if lock is not None and lock.client_id == client_id]
+        locks = group.locks
+        return [queue for queue in queues if (lock := locks.get(queue)) is not None and lock.client_id == client_id]
 
     def _releases(self, name: str, queues: Iterable[QueueKey]) -> list[Change]:
         """The record that ends the locks which the queues have now, if there are any."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.groups.moves import Moves
+from lakemq.gateway.groups.queues import queues_of
 from lakemq.gateway.groups.records import Records
 from lakemq.model.errors import FlowControl, OffsetBeyondEnd
 from lakemq.model.names import check_readable
@@ -58,8 +60,8 @@ class Offsets:
         Raises `TopicNotFound`, `QueueNotFound` or `OffsetBeyondEnd` with nothing stored, `FlowControl`,
         `StoreUnwritable`.
         """
-        for topic, queue_id, offset in offsets:
-            queue = self._log.topics.queue(check_readable(topic), queue_id)
+        queues = await queues_of(self._log.topics, [(topic, queue_id) for topic, queue_id, _ in offsets])
+        for (topic, queue_id, offset), queue in zip(offsets, queues, strict=True):
             if offset > queue.next_offset:
                 raise OffsetBeyondEnd(f"{topic} queue {queue_id} ends at offset {queue.end_offset}, not {offset}")
         wanted = dict.fromkeys((topic, queue_id) for topic, queue_id, _ in offsets)
@@ -70,6 +72,7 @@ class Offsets:
         group = self._records.state.find(name)
         if group is None:
             return []
+        await asyncio.sleep(0)  # others go on
         found = [(topic, queue_id, group.find_offset(topic, queue_id)) for topic, queue_id in wanted]
         return [QueueOffset(topic, queue_id, offset) for topic, queue_id, offset in found if offset is not None]
 

@@ -16,7 +16,7 @@ from lakemq.gateway.groups.members import Members
 from lakemq.gateway.groups.moves import Moves
 from lakemq.gateway.groups.offsets import Offsets
 from lakemq.gateway.groups.records import EnsureTopic, Records
-from lakemq.gateway.http.in_slices import all_of, in_order
+from lakemq.gateway.http.in_slices import Pause, all_of, in_order
 from lakemq.gateway.http.part_of_list import PartOfList
 from lakemq.gateway.work.waiters import Wait
 from lakemq.model.errors import GroupInUse, GroupNotFound
@@ -168,7 +168,11 @@ class Groups:
 
     async def numbers(self) -> dict[str, Numbers]:
         """What is told of each to who watches, by name, in their order."""
-        return await self._numbers.look(await in_order(list(self._names())))
+        pause, names = Pause(), self._known_names()
+        for topic in list(self._log.topics):
+            _add_group_of(topic.name, names)
+            await pause()
+        return await self._numbers.look(await in_order(list(names)))
 
     async def delete(self, name: str) -> None:
         """Delete the group with all that it has: offsets, locks, how far it has received, its retries and
@@ -203,12 +207,13 @@ class Groups:
         await self._records.forget_place(name, topic)
 
     def _names(self) -> set[str]:
-        names = {group.name for group in self._records.state} | self._receipts.groups()
+        names = self._known_names()
         for topic in self._log.topics:
-            for prefix in (RETRY_PREFIX, DEAD_LETTER_PREFIX):
-                if topic.name.startswith(prefix):
-                    names.add(topic.name.removeprefix(prefix))
+            _add_group_of(topic.name, names)
         return names
+
+    def _known_names(self) -> set[str]:
+        return {group.name for group in self._records.state} | self._receipts.groups()
 
     async def _describe_short(self, group: Group, sees: Sees) -> dict[str, Any]:
         topics = {*group.topics, *group.offsets, *self._receipts.topics_of(group.name)} - {retry_topic(group.name)}
@@ -226,6 +231,13 @@ class Groups:
             "lag_total": total(group, lags),
             **_partial(seen, there),
         }
+
+
+def _add_group_of(topic: str, names: set[str]) -> None:
+    """Add the group whose retries or dead letters the topic has, if it is such a one."""
+    for prefix in (RETRY_PREFIX, DEAD_LETTER_PREFIX):
+        if topic.startswith(prefix):
+            names.add(topic.removeprefix(prefix))
 
 
 def _partial(seen: Sequence[str], topics: Sequence[str]) -> dict[str, bool]:

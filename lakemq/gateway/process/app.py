@@ -94,18 +94,14 @@ def make_app(broker: Broker) -> App:
 
 
 def _make_app(broker: Broker) -> App:
-    app = FastAPI(
-        title="lakemq", version=__version__, description=DESCRIPTION, redirect_slashes=False, openapi_url=None
-    )
     producer = make_producer(broker)
     ends = LogEnd(broker.name, broker.store, broker.work.waiters, broker.router.timer_ms)
     handlers = _handlers(broker, producer, ends)
     routers = (*_routers(broker, ends), docs_routes.make_router(lambda: complete(app.openapi(), handlers)))
-    for router in routers:
-        app.include_router(router)
-    _check_all_served([each for router in routers for each in router.routes], handlers)
+    by_fastapi = [each for router in routers for each in router.routes]
+    _check_all_served(by_fastapi, handlers)
+    app = _of_fastapi(by_fastapi)
     _add_error_handlers(app, broker.work.counters.problem)
-    _build_routes(app)
     served = handlers | _refusals(broker.log) if isinstance(broker.log, FollowedLog) else handlers
     checks = dict.fromkeys(_SHOW_MESSAGES, broker.erasures.check_reads) if broker.follower is not None else {}
     problem = broker.work.counters.problem
@@ -126,10 +122,17 @@ def _refusals(log: FollowedLog) -> dict[Route, Handler]:
     return {route: refuse for route in routes.ALL if route.writes}
 
 
-def _build_routes(app: FastAPI) -> None:
-    """Have FastAPI make its routes now, which it else does as the first request comes."""
-    for route in app.routes:
-        route.matches({"type": "http", "method": "GET", "path": "/", "root_path": "", "headers": []})
+def _of_fastapi(served: list[BaseRoute]) -> FastAPI:
+    """With these routes as they are: of a router that is included FastAPI makes all routes a second time, a third
+    of the work of a start once the imports are done."""
+    return FastAPI(
+        title="lakemq",
+        version=__version__,
+        description=DESCRIPTION,
+        redirect_slashes=False,
+        openapi_url=None,
+        routes=served,
+    )
 
 
 def forget_handlers() -> None:
@@ -186,7 +189,7 @@ def _handlers(broker: Broker, producer: Producer, ends: LogEnd) -> dict[Route, H
 def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
     store, router, cold, work = broker.store, broker.router, broker.cold, broker.work
     log, limits = store.log, work.limits
-    by_key = KeySearch(log, store.reader, cold, store.ids, limits.pull_bytes_max, limits.client_share)
+    by_key = KeySearch(store, cold, limits.pull_bytes_max, limits.client_share)
     search = TopicSearch(store, cold, by_key, limits.pull_bytes_max, limits.client_share)
     return [
         message_routes.make_router(store, cold, by_key),

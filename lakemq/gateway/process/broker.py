@@ -49,10 +49,7 @@ from lakemq.storage.log.topic_changes import TopicChanges
 from lakemq.storage.mend.erasure import Eraser, remove_scratch
 from lakemq.storage.mend.replacing import Replacing
 from lakemq.storage.read.idempotency import IdempotencyTable
-from lakemq.storage.read.row_reader import RowReader
 from lakemq.storage.read.store import Store
-from lakemq.storage.state.message_ids import MessageIds
-from lakemq.storage.state.secret_ids import SecretIds
 
 logger = logging.getLogger(__name__)
 
@@ -84,10 +81,8 @@ class Broker:
         self.work = work or Work(settings.gateway)
         kind = FollowedLog if self.tenure.follows else CommitLog
         self.log = kind(settings.storage, files or Files(), self.clock)
-        self.reader = RowReader(self.log)
-        self.ids = MessageIds(self.name)
-        self.secret_ids = SecretIds(self.ids)
-        self.store = Store(self.log, self.reader, self.ids, self.secret_ids)
+        self.store = Store.of(self.log, self.name)
+        self.reader, self.ids, self.secret_ids = self.store.reader, self.store.ids, self.store.secret_ids
         self.topics = TopicChanges(self.log, settings.topics, drained=settings.broker.permission == "r")
         is_audited = settings.auth.required if settings.auth.audit is None else settings.auth.audit
         writes = not self.tenure.follows
@@ -95,14 +90,14 @@ class Broker:
         self.quotas = QuotaKeeper(settings.auth, settings.gateway.request_bytes_max, self.clock)
         required, users = settings.auth.required, lambda: self.log.state.access
         self.access = Access(required, users, self.clock, self.audit, self.quotas)
-        self.cold = ColdReader(settings, self.log, self.reader, self.ids)
+        self.cold = ColdReader(settings, self.store)
         self.log_cleanup = LogCleanup(settings, self.log, self.cold.run)
         self.replacing = Replacing(self.log, self.reader)
         self.quarantine = Quarantine(settings, self.log, self.reader, self.cold.history)
         self.idempotency = IdempotencyTable(settings.idempotency.window_ms, settings.idempotency.keys_max)
         self.gaps = Gaps()
         system, wait = self.topics.system, self.work.waiters.wait_within
-        self.router = Router(settings, self.log, self.reader, self.secret_ids, self.ids, self.clock, system, wait)
+        self.router = Router(settings, self.store, self.clock, system, wait)
         self.router.executor.read_cold = self.cold.parts
         self.dropping = Dropping(self.log, self.router.deliveries.clear_below, self.router.settle_lost)
         self.log.retention.on_segment(self.log_cleanup.look_again)
@@ -112,7 +107,7 @@ class Broker:
         limits = Limits.of(settings.gateway)
         self.sinks = Sinks(settings, self.log, self.log.files, limits, system, self.topics.writable)
         eraser = Eraser(self.log, self.reader, self.replacing)
-        self.erasures = Erasures(self.log, self.reader, eraser, settings.storage.data_dir, self._forget_erased)
+        self.erasures = Erasures(self.store, eraser, settings.storage.data_dir, self._forget_erased)
         self.registrar = Registrar(settings, self.log, self.tenure.role)
         self.follower: Follower | None = None
         self.followed_parts: FollowedParts | None = None
@@ -245,6 +240,8 @@ class Broker:
         self.leave(stays)
         await (self.registrar.end() if stays else self.registrar.close())
         if self.follower is not None:
+            if not stays:
+                await self.follower.take_leave()
             await self.follower.close()
         if self.replication is not None:
             await self.replication.close()

@@ -255,7 +255,7 @@ class Producer:
     async def _first_result(self, note: Note) -> Stored | None:
         """What the request was answered that the note is of: its frame may have to be read, or the lake."""
         reader, floor = self._store.reader, self._log.topics.floor
-        plan = plan_result(note, reader)
+        plan = await plan_result(note, self._store.plans, asyncio.to_thread)
         if plan is None or reader.cached(plan):
             return None if plan is None else read_result(note, plan, reader, floor)
         return await asyncio.to_thread(read_result, note, plan, reader, floor)

@@ -27,9 +27,9 @@ from lakemq.model.names import (
     retry_topic,
 )
 from lakemq.storage.lake.cold_rows import ColdSlice
-from lakemq.storage.read.plans import Plans
-from lakemq.storage.read.reader import PositionPlan, Slice, frames_bytes
+from lakemq.storage.read.reader import PositionPlan
 from lakemq.storage.read.store import Store
+from lakemq.storage.segment.slice import Slice, frames_bytes
 from lakemq.storage.slices.messages import to_dicts
 from lakemq.storage.state.routing_state import RoutingState
 from lakemq.web.asgi import Client
@@ -100,7 +100,7 @@ class History:
 
     def __init__(self, store: Store, cold: ColdReader, client_share: float) -> None:
         self._store = store
-        self._plans = Plans(store.reader)
+        self._plans = store.plans
         self._cold = cold
         self._gate = Gate(LOOKS_MAX, WAITING_MAX, client_share)
 
@@ -217,12 +217,12 @@ class History:
         """The broker's time."""
         return self._store.log.now_ms()
 
-    def read_from_ms(self, sent: dict[str, Any]) -> int | None:
-        """From when on the log has been read for the message; None: since it was stored."""
+    async def read_from_ms(self, sent: dict[str, Any]) -> int | None:
+        """From when on the log has been read for the message; None: since it was stored. Raises as `page`."""
         log = self._store.log
         if sent["position"] >= log.min_position or log.min_position >= log.visible_position:
             return None
-        return self._store.reader.stored_ms(log.min_position)
+        return await self._plans.stored_ms(log.min_position, self._cold.run)
 
     def waits(self, sent: dict[str, Any], sees: Callable[[str], bool]) -> dict[str, Any] | None:
         """What the message waits for before any group may get it; None: nothing, or it has been routed. A half's
@@ -252,8 +252,8 @@ async def find_message(store: Store, cold: ColdReader, position: int) -> Slice |
     if position >= store.log.visible_position:
         raise MessageNotFound(f"the log holds no message at position {position} that may be read")
     if position >= store.log.min_position:
-        plan = store.reader.plan_message(position)
         with suppress(PositionGone):  # retention was faster
+            plan = await store.plans.message(position, asyncio.to_thread)
             return await asyncio.to_thread(store.reader.read_message, plan)
     part = await cold.message(position)
     if part is None:

@@ -29,8 +29,8 @@ from lakemq.gateway.work.work import Work
 from lakemq.model.errors import Forbidden, InvalidRequest, PositionGone
 from lakemq.model.names import check_readable
 from lakemq.storage.lake.cold_rows import ColdSlice
-from lakemq.storage.read.reader import Slice
 from lakemq.storage.read.store import Store
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.slices.holes import Gap, Range, joined, offsets_without, to_header
 from lakemq.storage.slices.messages import to_arrow, to_json_list, to_ndjson
 from lakemq.storage.state.topics import Queue
@@ -98,6 +98,7 @@ class Puller:
         self._behind = behind
         self._log = store.log
         self._reader = store.reader
+        self._plans = store.plans
         self._ids = store.ids
         self._cold = cold
         self._gaps = gaps
@@ -228,7 +229,8 @@ class Puller:
         if offset < queue.min_offset:
             return await self._scan_cold(queue, offset, pull, step, passed)
         expiry = expiry_of(self._log.topics, queue, self._log.reading_ms())
-        plan = self._reader.plan(queue, offset, min(step, queue.end_offset - offset), bytes_max)
+        run = self._work.answering.run_for(pull.client)
+        plan = await self._plans.queue(queue, offset, min(step, queue.end_offset - offset), bytes_max, run)
         if self._reader.cached(plan):
             slices, reached = self._reader.read_up_to(plan, bytes_max)
             if self._is_light(slices, pull, expiry):
@@ -246,7 +248,7 @@ class Puller:
             pulled = Pulled("found", reached, [], gone=offsets_without(found, offset, reached), expired=expired)
             return self._answered(queue, begin, pulled, slices, pull, passed)
 
-        return await self._work.answering.run_for(pull.client)(carry_out)
+        return await run(carry_out)
 
     async def _scan_cold(self, queue: Queue, offset: int, pull: Pull, step: int, passed: Passed) -> Pulled:
         """`_scan` of what has left the log. What is read is answered in the same thread at once: else what

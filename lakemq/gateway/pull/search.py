@@ -14,9 +14,9 @@ from lakemq.gateway.cold.by_key import READ_AT_ONCE, WINDOW_BYTES, KeySearch, ro
 from lakemq.gateway.filter import Filter
 from lakemq.gateway.redrive.columns import to_rows
 from lakemq.model.errors import PositionGone
-from lakemq.storage.read.plans import Plans
-from lakemq.storage.read.reader import PositionPlan, Slice, frames_bytes
+from lakemq.storage.read.reader import PositionPlan
 from lakemq.storage.read.store import Store
+from lakemq.storage.segment.slice import Slice, frames_bytes
 from lakemq.web.asgi import Client
 from lakemq.web.gate import Gate
 
@@ -98,7 +98,7 @@ class TopicSearch:
     def __init__(self, store: Store, cold: ColdReader, by_key: KeySearch, bytes_max: int, client_share: float) -> None:
         """`bytes_max`: of the bodies of one page, about."""
         self._store = store
-        self._plans = Plans(store.reader)
+        self._plans = store.plans
         self._cold = cold
         self._by_key = by_key
         self._bytes_max = bytes_max
@@ -110,16 +110,16 @@ class TopicSearch:
             return await self._page(topic, wanted, before, messages_max)
 
     async def _page(self, topic: str, wanted: Wanted, before: int, messages_max: int) -> Page:
-        log, reader = self._store.log, self._store.reader
-        begin = max(log.min_position, reader.position_at_time(wanted.begin_ms) if wanted.begin_ms else 0)
-        end = min(log.visible_position, before)
+        log, position_at_time, run = self._store.log, self._plans.position_at_time, self._cold.run
+        first = await position_at_time(wanted.begin_ms, run) if wanted.begin_ms else 0
+        begin, end = max(log.min_position, first), min(log.visible_position, before)
         if wanted.end_ms is not None:
-            end = min(end, reader.position_at_time(wanted.end_ms + 1))
+            end = min(end, await position_at_time(wanted.end_ms + 1, run))
         until_s, searched, size = _now_s() + SEARCH_S_MAX, 0, 0
         found: list[dict[str, Any]] = []
         count = WINDOW_MIN
-        while end > begin:
-            low = max(begin, log.min_position, end - count)
+        while end > (begin := max(begin, log.min_position)):  # what has left the log meanwhile the lake has
+            low = max(begin, end - count)
             try:
                 positions, read = await self._window(topic, wanted, low, end)
                 searched += read
@@ -129,7 +129,6 @@ class TopicSearch:
             except PositionGone:
                 if log.min_position <= begin:
                     raise
-                begin = log.min_position  # retention was faster: the lake has what is below
                 continue
             messages = await self._messages(topic, positions[: messages_max - len(found)], self._bytes_max - size)
             found += messages
@@ -144,11 +143,13 @@ class TopicSearch:
                 break
             if read < STEP_BYTES:
                 count = min(2 * count, WINDOW_MAX)
-        return Page(found, max(end, begin), begin, log.min_position, self._stored_ms(max(end, begin)))
+        return Page(found, max(end, begin), begin, log.min_position, await self._stored_ms(max(end, begin)))
 
-    def _stored_ms(self, position: int) -> int | None:
+    async def _stored_ms(self, position: int) -> int | None:
         log = self._store.log
-        return self._store.reader.stored_ms(position) if log.min_position <= position < log.visible_position else None
+        if not log.min_position <= position < log.visible_position:
+            return None
+        return await self._plans.stored_ms(position, self._cold.run)
 
     async def _window(self, topic: str, wanted: Wanted, begin: int, end: int) -> tuple[list[int] | None, int]:
         """The positions in there of what is wanted, descending, and about how many bytes were read; None: these are too

@@ -13,7 +13,7 @@ from lakemq.model.names import retry_topic
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.lake.cold_rows import ColdSlice
 from lakemq.storage.log.commit_log import CommitLog
-from lakemq.storage.read.reader import Slice
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.state.group_state import Group
 
 FILTERS_MAX = 8

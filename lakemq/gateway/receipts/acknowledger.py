@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from lakemq.gateway.effects.executor import Executor
+from lakemq.gateway.http.in_slices import Pause
 from lakemq.gateway.receipts.records import acks, changed_row
 from lakemq.gateway.receipts.run_out import RunOut
 from lakemq.model.errors import InvalidRequest, ReceiptExpired
@@ -34,7 +35,7 @@ class Acknowledger:
     async def acknowledge(self, group: str, receipts: Sequence[str]) -> list[str]:
         """The status of each: `ok`, also the second time; `receipt_expired`; `invalid_receipt` for what
         is no receipt of the group. Raises `StoreUnwritable`, with none acknowledged."""
-        positions = list(map(self._secret_ids.find, receipts))
+        positions = await self.positions(receipts)
         queue = (await self._executor.ensure_topic(ACK_TOPIC)).queues[0]
         known = [position for position in positions if position is not None]
         await self._executor.settled(known)
@@ -70,6 +71,14 @@ class Acknowledger:
     def position(self, receipt: str) -> int | None:
         """Where the receipt is; None of what is none of this broker."""
         return self._secret_ids.find(receipt)
+
+    async def positions(self, receipts: Iterable[str]) -> list[int | None]:
+        """`position` of each; others go on meanwhile."""
+        pause, found = Pause(), list[int | None]()
+        for receipt in receipts:
+            found.append(self._secret_ids.find(receipt))
+            await pause()
+        return found
 
     async def change(self, group: str, receipt: str, invisible_ms: int) -> tuple[str, int]:
         """Have the message invisible from now on for so long; its new receipt, and until when.

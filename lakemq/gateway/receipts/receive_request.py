@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from lakemq.gateway.filter.selector import Selector
 from lakemq.model.names import retry_topic
-from lakemq.storage.read.reader import Slice
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.slices.holes import Gap
 from lakemq.storage.state.topics import Queue
 from lakemq.web.asgi import Client

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from lakemq.gateway.receipts.receive_request import Chosen, ReceiveRequest, values
 from lakemq.model.columns import STORED, STORED_BIT
-from lakemq.storage.read.reader import Slice
 from lakemq.storage.segment.content import ROWS_MAX, Columns, Content, Rows
 from lakemq.storage.segment.rows import Row, cached_schema, make_row
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.state.message_ids import MessageIds
 from lakemq.storage.state.receipts import BODY_BYTES, NO_CAUSE, Handed, Out
 

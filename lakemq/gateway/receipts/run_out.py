@@ -17,7 +17,7 @@ from lakemq.model.failure import ran_out, with_failure
 from lakemq.model.message import Placed
 from lakemq.model.names import DECISION_TOPIC, dead_letter_topic, retry_topic
 from lakemq.storage.disk.clock import Clock
-from lakemq.storage.read.row_reader import FrameRows
+from lakemq.storage.segment.frame_rows import FrameRows
 from lakemq.storage.segment.rows import Row, change_row, make_row, value_of
 from lakemq.storage.state.dues import Dues
 from lakemq.storage.state.receipts import Out, Receipts

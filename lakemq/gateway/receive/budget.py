@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakemq.gateway.filter.scan import SCAN_S_MAX, SCANNED_MAX
-from lakemq.storage.read.reader import Slice
+from lakemq.storage.segment.slice import Slice
 
 
 class Budget:

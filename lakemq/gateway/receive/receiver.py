@@ -26,8 +26,8 @@ from lakemq.settings import Receive
 from lakemq.storage.log.appends import BatchAppend
 from lakemq.storage.log.receiver import Stored
 from lakemq.storage.log.topic_changes import TopicChanges
-from lakemq.storage.read.reader import Slice
 from lakemq.storage.read.store import Store
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.state.receipts import BODY_BYTES
 from lakemq.storage.state.subscription import Order, Subscription
 from lakemq.storage.state.topics import TOPICS_TOPIC, Queue, Topic

@@ -18,8 +18,8 @@ from lakemq.gateway.receive.budget import Budget, goes_on
 from lakemq.gateway.receive.seen import Seen
 from lakemq.gateway.work.slices import first_of, stretches
 from lakemq.gateway.work.work import Work
-from lakemq.storage.read.reader import Slice
 from lakemq.storage.read.store import Store
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.slices.holes import Gap, offsets_without
 from lakemq.storage.state.subscription import NO_QUEUE, Cursor, Order, Subscription
 from lakemq.storage.state.topics import Queue
@@ -44,6 +44,7 @@ class Selection:
     def __init__(self, store: Store, cold: ColdReader, gaps: Gaps, work: Work) -> None:
         self._log = store.log
         self._reader = store.reader
+        self._plans = store.plans
         self._cold = cold
         # Where it is looked through what the loop has no time for.
         self._workshop = work.answering
@@ -234,11 +235,12 @@ class Selection:
         if offset < view.queue.min_offset:
             return await self._read_cold(view, offset, messages_max, bytes_max)
         readable = min(messages_max, view.queue.end_offset - offset)
-        plan = self._reader.plan(view.queue, offset, readable, bytes_max)
+        run = self._workshop.run_for(view.wanted.client)
+        plan = await self._plans.queue(view.queue, offset, readable, bytes_max, run)
         if self._reader.cached(plan):
             slices, reached = self._reader.read_up_to(plan, bytes_max)
         else:
-            slices, reached = await self._workshop.run_for(view.wanted.client)(self._reader.read_up_to, plan, bytes_max)
+            slices, reached = await run(self._reader.read_up_to, plan, bytes_max)
         self._pass_over(view, slices, offset, reached)
         return self._alive(view, slices), reached
 

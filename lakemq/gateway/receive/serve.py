@@ -21,8 +21,8 @@ from lakemq.model.access import Action, need_of_topic
 from lakemq.model.errors import InvalidRequest, InvalidTopic
 from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, check_group, check_readable, is_system, retry_topic
 from lakemq.settings import Settings
-from lakemq.storage.read.reader import Slice
 from lakemq.storage.read.store import Store
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.slices.messages import to_dicts
 from lakemq.web.asgi import (
     Client,

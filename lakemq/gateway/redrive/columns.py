@@ -12,8 +12,8 @@ import pyarrow.compute
 from lakemq.gateway.filter import Filter
 from lakemq.model.columns import COMPUTED, STORED, TIMES
 from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
-from lakemq.storage.read.reader import Slice
-from lakemq.storage.read.row_reader import FrameRows
+from lakemq.storage.segment.frame_rows import FrameRows
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.slices.messages import to_batch
 from lakemq.storage.state.message_ids import MessageIds
 

@@ -17,7 +17,8 @@ from lakemq.gateway.filter import Filter, compile_filter
 from lakemq.gateway.redrive.columns import COLUMNS, to_rows
 from lakemq.model.errors import InvalidRequest, PositionGone
 from lakemq.model.names import dead_letter_topic, retry_topic
-from lakemq.storage.read.reader import QueuePlan, Slice
+from lakemq.storage.read.look_up import QueuePlan
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.state.message_ids import MessageIds
 from lakemq.storage.state.topics import Queue
 
@@ -131,9 +132,11 @@ def _causes(part: Slice) -> list[int | None]:
 
 async def _offset_at(executor: Executor, cold: ColdReader, queue: Queue, position: int) -> int:
     """The queue's first offset at that position or later; of what has left the log, the first of all."""
-    if position < executor.log.min_position:
-        return await cold.min_offset(queue)
-    return executor.reader.offset_at_position(queue, position)
+    if position >= executor.log.min_position:
+        offset = await executor.plans.offset_at_position(queue, position, cold.run)
+        if position >= executor.log.min_position:  # else retention was faster
+            return offset
+    return await cold.min_offset(queue)
 
 
 async def _pages(
@@ -147,14 +150,15 @@ async def _pages(
             made, offset = await _cold_page(cold, queue, offset, choose)
             yield made
             continue
-        plan = executor.reader.plan(queue, offset, min(PAGE_MESSAGES, end - offset), PAGE_BYTES)
 
-        def carry_out(plan: QueuePlan = plan) -> tuple[T, int]:
+        def carry_out(plan: QueuePlan) -> tuple[T, int]:
             slices, reached = executor.reader.read_up_to(plan, PAGE_BYTES)
             return choose(slices), reached
 
         try:
-            made, offset = await asyncio.to_thread(carry_out)
+            messages_max = min(PAGE_MESSAGES, end - offset)
+            plan = await executor.plans.queue(queue, offset, messages_max, PAGE_BYTES, asyncio.to_thread)
+            made, offset = await asyncio.to_thread(carry_out, plan)
         except PositionGone:
             continue  # retention was faster: it is in the lake
         yield made

@@ -10,7 +10,7 @@ import pyarrow.compute
 
 from lakemq.model.columns import READABLE
 from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT, failure
-from lakemq.storage.read.reader import Slice
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.slices.messages import to_batches
 from lakemq.storage.state.message_ids import MessageIds
 

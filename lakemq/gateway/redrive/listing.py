@@ -12,7 +12,7 @@ from lakemq.gateway.redrive.letters import Letter, Wanted, to_letters
 from lakemq.model.dead_letter import Fact, LetterState, state_of
 from lakemq.model.errors import PositionGone
 from lakemq.model.names import dead_letter_topic
-from lakemq.storage.read.reader import Slice, frames_bytes
+from lakemq.storage.segment.slice import Slice, frames_bytes
 from lakemq.storage.slices.holes import Range, offsets_without
 from lakemq.storage.state.message_ids import MessageIds
 from lakemq.storage.state.topics import Queue
@@ -145,8 +145,8 @@ class Listing:
         """Of the letters from `offset` on as many as a read may hold."""
         if offset >= queue.min_offset:
             reader, ids = self._executor.reader, self._executor.ids
-            plan = reader.plan(queue, offset, end - offset, PAGE_BYTES)
             try:
+                plan = await self._executor.plans.queue(queue, offset, end - offset, PAGE_BYTES, asyncio.to_thread)
                 return await asyncio.to_thread(
                     lambda: _read_of(*reader.read_up_to(plan, PAGE_BYTES), offset, wanted, ids)
                 )

@@ -20,7 +20,7 @@ from lakemq.gateway.redrive.records import FAILED, done_row
 from lakemq.model.errors import LakemqError, LogDamaged
 from lakemq.model.names import REDRIVE_TOPIC, retry_topic
 from lakemq.storage.log.appends import BatchAppend
-from lakemq.storage.read.row_reader import FrameRows
+from lakemq.storage.segment.frame_rows import FrameRows
 
 logger = logging.getLogger(__name__)
 

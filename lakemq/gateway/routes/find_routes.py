@@ -139,7 +139,7 @@ def _add_history(
             "groups": standing,
             "more_groups": max(len(using) - GROUPS_MAX, 0),
             "now_ms": history.now_ms,
-            "read_from_ms": history.read_from_ms(traced.sent),
+            "read_from_ms": await history.read_from_ms(traced.sent),
             "next_after": None if complete else pack_place(page.following, message_id),
         }
         return await respond(fields)

@@ -17,6 +17,7 @@ from lakemq.gateway.groups.locks import Locks
 from lakemq.gateway.groups.offsets import Offsets, QueueOffset
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import respond
+from lakemq.gateway.http.long_body import LongBodyRoute
 from lakemq.gateway.http.part_of_list import Limit, Name, PartOfList
 from lakemq.gateway.http.text import check_text
 from lakemq.gateway.routes.client_routes import StatusBody, asker_of
@@ -144,7 +145,7 @@ async def to_member(body: HeartbeatBody) -> Member:
 
 def make_router(groups: Groups, log: CommitLog, work: Work) -> APIRouter:
     """The routes of a log's groups."""
-    router = APIRouter()
+    router = APIRouter(route_class=LongBodyRoute)
     _add_members(router, groups, log, work.limits.wait_ms_max)
     _add_offsets(router, groups.offsets, work.listing)
     _add_locks(router, groups.locks, log)

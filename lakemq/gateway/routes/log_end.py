@@ -14,7 +14,6 @@ from typing import Any
 from lakemq.gateway.work.run import Run
 from lakemq.gateway.work.waiters import Waiters
 from lakemq.model.errors import StoreUnwritable
-from lakemq.storage.read.plans import Plans
 from lakemq.storage.read.store import Store
 from lakemq.storage.state.topics import TOPICS_TOPIC, Queue
 
@@ -29,8 +28,7 @@ class LogEnd:
     def __init__(self, name: str, store: Store, waiters: Waiters, timer_ms: Callable[[str], int | None]) -> None:
         self._name = name
         self._log = store.log
-        self._reader = store.reader
-        self.plans = Plans(store.reader)
+        self.plans = store.plans
         self._waiters = waiters
         self.timer_ms = timer_ms
 
@@ -70,8 +68,6 @@ class LogEnd:
         reached = confirmed if end_now is None else min(confirmed, end_now())
         if messages_max is None or reached - start <= messages_max:
             return reached
-        if wanted is None:
-            return self._reader.limit_all(start, reached, messages_max)
         return await self.plans.limit(wanted, start, reached, messages_max, run)
 
     async def wait(self, wanted: set[str] | None, timer_ms: int | None, seconds: float) -> bool:

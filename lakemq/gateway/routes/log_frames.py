@@ -21,6 +21,7 @@ from lakemq.contract.routes import (
     FRAMES_FOLLOWER,
     FRAMES_FROM,
     FRAMES_INCARNATION,
+    FRAMES_LEAVES,
     FRAMES_REPLICA,
     FRAMES_SEEN,
     FRAMES_TO,
@@ -216,4 +217,5 @@ def _read_question(query: dict[str, str], begin: int) -> Question | None:
     if not _INCARNATION.fullmatch(incarnation):
         raise InvalidRequest(f"incarnation matches {_INCARNATION.pattern}")
     member = Member(numbers[FRAMES_REPLICA], incarnation)
-    return Question(member, begin, numbers[FRAMES_EPOCH], numbers[FRAMES_DURABLE], erased, seen)
+    leaves = query.get(FRAMES_LEAVES.name) == "yes"
+    return Question(member, begin, numbers[FRAMES_EPOCH], numbers[FRAMES_DURABLE], erased, seen, leaves)

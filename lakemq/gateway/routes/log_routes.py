@@ -47,7 +47,7 @@ def _schema(columns: str | None) -> pa.Schema:
 def make_router(store: Store, ends: LogEnd, answering: Workshop, matching: Gate, wait_ms_max: int) -> APIRouter:
     """The routes of what is stored. `matching`: for patterns; `wait_ms_max`: the longest that one of them waits."""
     router = APIRouter()
-    log, reader, ids, _ = store
+    log, reader, ids = store.log, store.reader, store.ids
 
     _add_end(router, log, ends, answering, matching, wait_ms_max)
 
@@ -88,8 +88,10 @@ def make_router(store: Store, ends: LogEnd, answering: Workshop, matching: Gate,
         return Response(body, headers=headers, media_type=ARROW.decode())
 
     @serves(router, routes.LOG_POSITION)
-    async def position(timestamp_ms: Position) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]
-        return {"position": min(reader.position_at_time(timestamp_ms), log.visible_position)}
+    async def position(request: Request, timestamp_ms: Position) -> dict[str, int]:  # pyright: ignore[reportUnusedFunction]
+        run = answering.run_for(client_of(request.scope))
+        found = await ends.plans.position_at_time(timestamp_ms, run)
+        return {"position": min(found, log.visible_position)}
 
     return router
 

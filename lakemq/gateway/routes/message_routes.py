@@ -26,7 +26,7 @@ FOUND_MAX = 1_000
 def make_router(store: Store, cold: ColdReader, searches: KeySearch) -> APIRouter:
     """The routes of what is stored."""
     router = APIRouter()
-    log, _, ids, _ = store
+    log, ids = store.log, store.ids
 
     @serves(router, routes.MESSAGES_BY_KEY)
     async def by_key(  # pyright: ignore[reportUnusedFunction]

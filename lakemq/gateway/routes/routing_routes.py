@@ -13,6 +13,8 @@ from lakemq.contract.limits import NUMBER_MAX
 from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.http.accept import ARROW
 from lakemq.gateway.http.by_fastapi import serves
+from lakemq.gateway.http.in_slices import respond
+from lakemq.gateway.http.long_body import LongBodyRoute
 from lakemq.gateway.routing.decisions import Posted
 from lakemq.gateway.routing.nacks import Nack
 from lakemq.gateway.routing.pending import Due
@@ -97,7 +99,7 @@ class DecisionsBody(BaseModel):
 
 def make_router(routing: Router, log: CommitLog, answering: Workshop) -> APIRouter:
     """The routes of one broker."""
-    router = APIRouter()
+    router = APIRouter(route_class=LongBodyRoute)
 
     @serves(router, routes.RECALL)
     async def recall(request: Request, message_id: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
@@ -108,14 +110,14 @@ def make_router(routing: Router, log: CommitLog, answering: Workshop) -> APIRout
         return {"message_id": message_id, "recalled": True}
 
     @serves(router, routes.NACKS)
-    async def nack(request: Request, group: str, body: NacksBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def nack(request: Request, group: str, body: NacksBody) -> Response:  # pyright: ignore[reportUnusedFunction]
         def check(topic: str) -> None:
             caller_of(request.scope).check(need_of_topic((Action.SUB,), topic), "the messages' topics")
 
         nacks = await body.nacks()
         statuses = await routing.nacks.nack(check_group(group), nacks, check)
-        results = [each.name() | {"status": status} for each, status in zip(body.messages, statuses, strict=True)]
-        return {"messages": results}
+        named = zip(body.messages, statuses, strict=True)
+        return await respond({"messages": (each.name() | {"status": status} for each, status in named)})
 
     @serves(router, routes.ROUTING)
     async def describe() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]

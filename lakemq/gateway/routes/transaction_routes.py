@@ -11,6 +11,7 @@ from lakemq.contract import routes
 from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import respond
+from lakemq.gateway.http.long_body import LongBodyRoute
 from lakemq.gateway.routing.router import Router
 from lakemq.model.access import Action, need_of_topic
 from lakemq.model.errors import InvalidRequest
@@ -40,7 +41,7 @@ class Resolutions(BaseModel):
 
 def make_router(routing: Router, wait_ms_max: int) -> APIRouter:
     """The routes of one broker."""
-    router = APIRouter()
+    router = APIRouter(route_class=LongBodyRoute)
 
     @serves(router, routes.RESOLVE_MANY)
     async def resolve_many(  # pyright: ignore[reportUnusedFunction]

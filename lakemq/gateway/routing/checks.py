@@ -10,8 +10,8 @@ from lakemq.gateway.effects.executor import Executor
 from lakemq.gateway.routing.check_offers import CheckOffers, May
 from lakemq.gateway.work.waiters import Wait
 from lakemq.storage.disk.clock import Clock
-from lakemq.storage.read.reader import Slice
-from lakemq.storage.read.row_reader import FrameRows
+from lakemq.storage.segment.frame_rows import FrameRows
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.slices.messages import to_dicts
 from lakemq.storage.state.message_ids import MessageIds
 from lakemq.storage.state.open_halves import OpenHalf

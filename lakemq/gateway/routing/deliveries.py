@@ -15,8 +15,8 @@ from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor
 from lakemq.model.names import DECISION_TOPIC, SCHEDULE_TOPIC
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.log.appends import BatchAppend, RowsAppend
-from lakemq.storage.read.row_reader import FrameRows
 from lakemq.storage.segment.content import ROWS_MAX
+from lakemq.storage.segment.frame_rows import FrameRows
 from lakemq.storage.segment.rows import make_row, value_of
 from lakemq.storage.state.decision_record import Decision, unpack_decisions
 from lakemq.storage.state.dues import Dues

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor, origin_of
 from lakemq.gateway.effects.time_to_live import expires_at, note_expired
+from lakemq.gateway.http.in_slices import Pause
 from lakemq.gateway.receipts.acknowledger import EXPIRED, OK, Acknowledger
 from lakemq.model.decide import of_nack
 from lakemq.model.errors import FlowControl, InvalidRequest, LogDamaged, MessageNotFound
@@ -24,7 +25,7 @@ from lakemq.model.names import (
 )
 from lakemq.model.retry import RetryDecision
 from lakemq.settings import Settings
-from lakemq.storage.read.row_reader import FrameRows
+from lakemq.storage.segment.frame_rows import FrameRows
 from lakemq.storage.segment.rows import Row, change_row, make_row, value_of
 from lakemq.storage.state.routing_state import position_of
 from lakemq.storage.state.topics import Queue
@@ -32,6 +33,8 @@ from lakemq.storage.state.topics import Queue
 logger = logging.getLogger(__name__)
 
 
+LOOKED_AT = 100
+"""Of so many nacked messages what is known is looked up at a time."""
 DUPLICATE = "duplicate"
 GONE = MessageNotFound.code
 """Of a message that was deleted with its topic, where another of the request is not."""
@@ -113,11 +116,12 @@ class Nacks:
                 raise MessageNotFound(f"the topic of the message at position {min(gone)} was deleted")
         now = self._executor.log.now_ms()
         # Before anything is stored: a group whose topics can't be made has no nacks.
-        for action in {
-            of_nack(known[each.position].reconsume_times, *self._terms(nack, each.receipt), self._levels, now).action
+        terms = {
+            (known[each.position].reconsume_times, *self._terms(nack, each.receipt))
             for each, nack in zip(asked, nacks, strict=True)
             if each.position is not None
-        }:
+        }
+        for action in {of_nack(*each, self._levels, now).action for each in terms}:
             await self._executor.ensure_topic(retry_topic(group) if action == "retry" else dead_letter_topic(group))
         queue = (await self._executor.ensure_topic(NACK_TOPIC)).queues[0]
         await self._undisturbed(group, known)
@@ -135,12 +139,12 @@ class Nacks:
             raise FlowControl(f"{most} messages that were received wait for their retries (retry.waiting_max)")
 
     async def _ask(self, group: str, nacks: Sequence[Nack]) -> list[_Asked]:
-        receipts = {
-            nack.receipt: self._acknowledger.position(nack.receipt) for nack in nacks if nack.receipt is not None
-        }
+        texts = list(dict.fromkeys(nack.receipt for nack in nacks if nack.receipt is not None))
+        receipts = dict(zip(texts, await self._acknowledger.positions(texts), strict=True))
         await self._executor.settled([each for each in receipts.values() if each is not None])
-        asked: list[_Asked] = []
+        pause, asked = Pause(), list[_Asked]()
         for nack in nacks:
+            await pause()
             if nack.receipt is None:
                 assert nack.message_id is not None, "a nack names a message"
                 asked.append(_Asked(self._position(nack.message_id)))
@@ -209,15 +213,16 @@ class Nacks:
 
     async def _look_up(self, group: str, positions: Sequence[int]) -> dict[int, _Known]:
         """What is nacked, checked: topic and attempts of each message, not its body."""
-        known: dict[int, _Known] = {}
+        pause, known = Pause(), dict[int, _Known]()
         left: Sequence[int] = positions
         while left:
             found = await self._executor.read_some(left)
             if found.damaged:
                 raise LogDamaged(f"the message at position {found.damaged[0]} can't be read: the log is damaged")
             for part in found.parts:
-                for number in part.numbers:
-                    known[part.frame.meta.first_position + number] = _known(group, part, number)
+                for piece in part.pieces(LOOKED_AT):
+                    known |= _known(group, piece)
+                    await pause()
             if found.lost:
                 raise MessageNotFound(f"the log holds no message at position {found.lost[0]}")
             left = found.left
@@ -403,8 +408,22 @@ def _messages(part: FrameRows) -> list[_Message]:
     ]
 
 
-def _known(group: str, part: FrameRows, number: int) -> _Known:
-    run = part.run_of(number)
-    topic = part.value("real_topic", number) if run.topic == retry_topic(group) else run.topic
-    offset = run.first_queue_offset + number - run.row
-    return _Known((run.topic, run.queue_id), offset, topic, part.value("reconsume_times", number) or 0)
+_LOOKED_UP = ("real_topic", "reconsume_times")
+
+
+def _values(part: FrameRows, name: str) -> list[Any]:
+    """The column's values: a stretch of rows at once costs less, unless it has far more than are wanted."""
+    numbers = part.numbers
+    if numbers[-1] - numbers[0] < 4 * len(numbers):
+        return part.values(name)
+    return [part.value(name, number) for number in numbers]
+
+
+def _known(group: str, part: FrameRows) -> dict[int, _Known]:
+    known: dict[int, _Known] = {}
+    for number, real_topic, times in zip(part.numbers, *(_values(part, name) for name in _LOOKED_UP), strict=True):
+        run = part.run_of(number)
+        topic = real_topic if run.topic == retry_topic(group) else run.topic
+        offset = run.first_queue_offset + number - run.row
+        known[part.frame.meta.first_position + number] = _Known((run.topic, run.queue_id), offset, topic, times or 0)
+    return known

@@ -84,32 +84,37 @@ class Overdue:
             await asyncio.sleep(pause_ms / 1000)
             pause_ms = LOOK_MS
             try:
-                pause_ms = 0 if await self.look() else self.pause_ms()
+                pause_ms = 0 if await self.look() else await self.pause_ms()
             except LakemqError as error:
                 logger.warning("could not decide what is overdue; retrying: %s", error)
             except Exception:
                 logger.exception("could not decide what is overdue; retrying")
 
-    def pause_ms(self) -> int:
+    async def pause_ms(self) -> int:
         """After a look that left nothing: how long it may be until the next one, so that what will be due is decided
         as its grace is over."""
         now_ms = self._clock.now_ms()
         if not self._decides:
             return LOOK_MS
         at_ms = now_ms - self._grace_ms
-        times = (self._begin_ms - self._grace_ms, *self._next_dues(at_ms))
+        times = (self._begin_ms - self._grace_ms, *self._next_dues(at_ms), await self._nacked_ms())
         next_ms = min((time_ms for time_ms in times if time_ms is not None and time_ms > at_ms), default=now_ms)
         # What comes meanwhile and is due at once is over a grace from now: nothing is late but with a very small one.
         most_ms = min(LOOK_MS, max(self._grace_ms, FINE_MS))
         return max(min(next_ms - at_ms, most_ms), REST_MS)
 
     def _next_dues(self, at_ms: int) -> Iterator[int | None]:
-        """When what isn't due yet at that time is due, the first of each kind."""
+        """When what isn't due yet at that time is due, the first of each kind but nacks."""
         limits, state = self._limits, self._executor.state
         yield state.dues.next_ms(at_ms, SORT_FINELY_AHEAD_MS)
         yield state.transactions.next_over_ms(at_ms, limits.timeout_ms, limits.check_interval_ms)
-        if state.nacks and state.nacks.min() >= self._executor.log.min_position:
-            yield self._executor.reader.stored_ms(state.nacks.min())
+
+    async def _nacked_ms(self) -> int | None:
+        """When the first nack was stored that has no decision, if the log has it."""
+        executor, nacks = self._executor, self._executor.state.nacks
+        if not nacks or nacks.min() < executor.log.min_position:
+            return None
+        return await executor.plans.stored_ms(nacks.min(), asyncio.to_thread)
 
     async def look(self) -> bool:
         """Decide some of what is overdue; whether there may be more. Raises `StoreUnwritable`."""
@@ -213,7 +218,7 @@ class Overdue:
         state = self._executor.state
         if not state.nacks:
             return False
-        end = self._executor.reader.position_at_time(at_ms + 1)
+        end = await self._executor.plans.position_at_time(at_ms + 1, asyncio.to_thread)
         over = (cause for cause in takewhile(lambda cause: cause < end, state.nacks) if cause not in self._later)
         chosen = list(islice(over, AT_ONCE_MAX))
         if chosen:

@@ -28,43 +28,30 @@ from lakemq.gateway.routing.waiting import Waiting
 from lakemq.gateway.work.waiters import Wait
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
-from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.log.letting_go import let_go
-from lakemq.storage.read.row_reader import RowReader
+from lakemq.storage.read.store import Store
 from lakemq.storage.segment.content import Content
 from lakemq.storage.segment.frame import Meta, Run
-from lakemq.storage.state.message_ids import MessageIds
 from lakemq.storage.state.routing_state import RoutingState
-from lakemq.storage.state.secret_ids import SecretIds
 from lakemq.traces.spans import Spans
 
 
 class Router:
     """Carries out what is decided, of one broker's log. `start` once the log is open."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        log: CommitLog,
-        reader: RowReader,
-        secret_ids: SecretIds,
-        ids: MessageIds,
-        clock: Clock,
-        ensure_topic: EnsureTopic,
-        wait: Wait,
-    ) -> None:
-        lead_ms = settings.routing.lead_ms
+    def __init__(self, settings: Settings, store: Store, clock: Clock, ensure_topic: EnsureTopic, wait: Wait) -> None:
+        lead_ms, secret_ids = settings.routing.lead_ms, store.secret_ids
         self._settings = settings
-        self._log = log
+        self._log = store.log
         self._effect_spans: EffectSpans | None = None
         self._ack_spans: AckSpans | None = None
-        self.executor = Executor(log, reader, ids, ensure_topic)
+        self.executor = Executor(store, ensure_topic)
         self.deliveries = Deliveries(self.executor, clock, lead_ms)
         self.transactions = Transactions(self.executor, secret_ids, settings.transactions, lead_ms > 0)
         self.checks = Checks(self.executor, secret_ids, clock, settings.transactions.check_answer_ms, wait)
         self.recalls = Recalls(self.executor)
         self.run_out = RunOut(self.executor, clock, lead_ms > 0, settings.routing.grace_ms)
-        self.jobs = Jobs(log, reader, clock)
+        self.jobs = Jobs(store.log, store.reader, clock)
         self.acknowledger = Acknowledger(self.executor, secret_ids, self.run_out)
         self.nacks = Nacks(self.executor, settings, lead_ms > 0, self.acknowledger)
         carriers = self.deliveries, self.transactions, self.nacks

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from lakemq.gateway.effects.executor import Executor
 from lakemq.gateway.routing.due_list import Place, batches_of, due_times, soonest
 from lakemq.settings import Transactions as Limits
-from lakemq.storage.read.row_reader import FrameRows
+from lakemq.storage.segment.frame_rows import FrameRows
 from lakemq.storage.state.open_halves import OpenHalf
 from lakemq.web.asgi import Client
 from lakemq.web.gate import Gate

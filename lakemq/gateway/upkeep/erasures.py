@@ -22,10 +22,10 @@ from lakemq.gateway.upkeep.erased_mark import ErasedMark
 from lakemq.model.errors import Busy, StoreUnwritable
 from lakemq.model.names import ERASURE_TOPIC
 from lakemq.storage.log.appends import RowsAppend
-from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.mend.erasure import Erased, Eraser, KeptLeft
-from lakemq.storage.read.reader import Reader, Slice
+from lakemq.storage.read.store import Store
 from lakemq.storage.segment.rows import make_row
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.state.erasure_record import Range, merge_ranges, pack_erasure, to_bitmap, unpack_erasure
 from lakemq.storage.state.topics import Queue, Topic
 
@@ -51,15 +51,15 @@ class Erasures:
 
     def __init__(
         self,
-        log: CommitLog,
-        reader: Reader,
+        store: Store,
         eraser: Eraser,
         directory: Path,
         forget: Callable[[], Awaitable[object]],
     ) -> None:
         """`forget`: let go of what was read of messages that are erased now, outside the log."""
-        self._log = log
-        self._reader = reader
+        log = self._log = store.log
+        self._reader = store.reader
+        self._plans = store.plans
         self._eraser = eraser
         self._forget = forget
         self._mark = ErasedMark(log.files, directory)
@@ -203,7 +203,7 @@ class Erasures:
         await self._try_kept()
         while self._in_log < end and (queue := self._queue) is not None:
             at = max(self._in_log, queue.min_offset)
-            plan = self._reader.plan(queue, at, 1, 1)
+            plan = await self._plans.queue(queue, at, 1, 1, asyncio.to_thread)
             found = await asyncio.to_thread(self._reader.read, plan)
             if found and not await self._carry_out(found[0]):
                 return

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from lakemq.storage.lake.cold_rows import ColdSlice
-from lakemq.storage.read.reader import Slice
+from lakemq.storage.segment.slice import Slice
 
 Part = TypeVar("Part", Slice, ColdSlice)
 

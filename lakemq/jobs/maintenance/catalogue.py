@@ -9,6 +9,7 @@ from lakemq.jobs.maintenance.cleanup import clean_up
 from lakemq.jobs.maintenance.cron import trigger_of
 from lakemq.jobs.maintenance.erase import erase
 from lakemq.jobs.maintenance.layout import optimize, vacuum
+from lakemq.jobs.maintenance.pay_owed import pay_owed
 from lakemq.jobs.maintenance.rebuild import rebuild_index
 from lakemq.jobs.maintenance.retention import retention
 from lakemq.jobs.maintenance.stats import stats
@@ -24,6 +25,7 @@ _ALL = (
     Job("index-rebuild", "rebuild consume_queue and message_index from messages", rebuild_index, "index_rebuild"),
     Job("verify", "compare the log and the tables of messages", verify, "verify"),
     Job("erase", "erase messages: lakemq erase", erase),
+    Job("owed-erasures", "erase in the logs of brokers that were away", pay_owed, "owed_erasures"),
     Job("adopt", "continue with a broker's new log: lakemq lake adopt", adopt),
     Job("stats", "note what each table and topic amounts to", stats, "stats"),
 )

@@ -43,7 +43,7 @@ from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, NACK_TOPIC, REPLY_TO
 from lakemq.model.spark_sql import literal
 from lakemq.objects.table_place import sql_place
 from lakemq.storage.lake.merge_files import remove_left_parts
-from lakemq.storage.lake.progress import read_progress
+from lakemq.storage.lake.progress import Progress, read_progress
 
 LOG_CHUNK = 100_000
 """Positions in a request to a broker."""
@@ -76,67 +76,83 @@ def erase(work: Work) -> Outcome:
     check_condition(where)
     register_catalog(work.session, work.lake)
     work.at("waits until the lake has all of the log")
-    _check_logs(work)
-    ends = catch_up(work)
-    others = held_of_others(work, ends)
+    held_of_the_same_logs(work)
+    ends, held = catch_up(work), read_progress(MESSAGES.path(work.lake))
+    others = held_of_others(held, ends)
     work.at("looks for the messages")
     found = _find(work, where, ends | others, ends | others)
     if work.parameters.get("dry_run"):
-        return Outcome(_counted(work, found, others) | {"dry_run": True})
+        return Outcome(_counted(found, others, held) | {"dry_run": True})
     detail: dict[str, Any] = {}
     debts = back(work.lake, work.broker_url)
     if debts:
         due = places_of(debts.values())
         detail["logs_asked_later"] = count_by(due, "broker")
         found = united(found, due)
-    found = united(found, _came_again(work, debts))
+    found = united(found, _came_again(work, debts, held))
     if found.num_rows:
         work.at(f"erases {found.num_rows:,} messages in the logs")
-        found, detail["log"] = _erase_in_logs(work, where, ends, others, found)
-        _owe(work, found, others)
-        set_begun(work.lake, begun=True)
-        with KEEPING:  # from the first of topics' own tables on: what is read of `messages` before would come back
-            detail["tables"] = _erase_in_topic_tables(work, found)
-            detail["tables"] |= {table.name: _erase_in_table(work, table, found) for table in _BEFORE_MESSAGES}
-            _note_holes(work, found, ERASED)
-            # Deletes come to disk in any order: a power cut could bring these rows back, with none in `messages` to
-            # find them by.
-            work.bring_to_disk()
-            detail["tables"][MESSAGES.name] = _erase_in_table(work, MESSAGES, found)
-    if has_begun(work.lake):
-        work.at("deletes the files that held them")
-        work.refresh()
-        work.bring_to_disk()  # what replaces the files that go
-        detail["files"] = {path.name: remove_files(work, path) for path in work.paths()}
-        if left := remove_left_parts(work.lake):  # an earlier merge couldn't: rows of any age are in them
-            detail["parts_of_merges"] = left
-        detail["waits"] = what_waits(work)
-        _forget_at_brokers(work)
-        set_begun(work.lake, begun=False)
+        found, detail["log"] = _erase_in_logs(work, where, ends, held, found)
+        _owe(work, found, others, held)
+        detail["tables"] = erase_in_tables(work, found)
+    detail |= finish(work)
     settle(work.lake, debts)
-    return Outcome(_counted(work, found, others) | detail)
+    return Outcome(_counted(found, others, held) | detail)
 
 
-def _counted(work: Work, found: pa.Table, others: Iterable[str]) -> dict[str, Any]:
+def erase_in_tables(work: Work, found: pa.Table) -> dict[str, int]:
+    """How many rows went, by table. `finish` is to be called then."""
+    set_begun(work.lake, begun=True)
+    with KEEPING:  # from the first of topics' own tables on: what is read of `messages` before would come back
+        gone = _erase_in_topic_tables(work, found)
+        gone |= {table.name: _erase_in_table(work, table, found) for table in _BEFORE_MESSAGES}
+        _note_holes(work, found, ERASED)
+        # Deletes come to disk in any order: a power cut could bring these rows back, with none in `messages` to
+        # find them by.
+        work.bring_to_disk()
+        gone[MESSAGES.name] = _erase_in_table(work, MESSAGES, found)
+    return gone
+
+
+def finish(work: Work) -> dict[str, Any]:
+    """The files go of rows that were deleted, also by an erasure that was cut short: how many, and what waits."""
+    if not has_begun(work.lake):
+        return {}
+    work.at("deletes the files that held them")
+    work.refresh()
+    work.bring_to_disk()  # what replaces the files that go
+    detail: dict[str, Any] = {"files": {path.name: remove_files(work, path) for path in work.paths()}}
+    if left := remove_left_parts(work.lake):  # an earlier merge couldn't: rows of any age are in them
+        detail["parts_of_merges"] = left
+    detail["waits"] = what_waits(work)
+    _forget_at_brokers(work)
+    set_begun(work.lake, begun=False)
+    return detail
+
+
+def _counted(found: pa.Table, others: Iterable[str], held: Progress) -> dict[str, Any]:
     """`others`: the brokers whose logs can't be asked."""
     counted: dict[str, Any] = {"messages": found.num_rows, "topics": count_by(found, "topic")}
     by_broker = count_by(found, "broker")
     not_asked = {broker: by_broker.get(broker, 0) for broker in sorted(others)}
-    known = read_progress(MESSAGES.path(work.lake)).logs if not_asked else {}
-    not_owed = {broker: count for broker, count in not_asked.items() if count and broker not in known}
+    not_owed = {broker: count for broker, count in not_asked.items() if count and broker not in held.logs}
     counted |= {"logs_not_asked": not_asked} if not_asked else {}
     return counted | ({"logs_not_owed": not_owed} if not_owed else {})
 
 
-def _check_logs(work: Work) -> None:
+def held_of_the_same_logs(work: Work) -> Progress:
+    """What `messages` holds. Of which logs that is changes no more during the job: `adopt` waits for its turn. Raises
+    `LogReplaced` where a broker has another one than the lake."""
+    held = read_progress(MESSAGES.path(work.lake))
     for address in work.broker_url.split(","):
         with closing(LogClient(address)) as client:
-            _check_log(work, client.end())
+            _check_log(held, client.end())
+    return held
 
 
-def _check_log(work: Work, end: LogEnd) -> None:
+def _check_log(held: Progress, end: LogEnd) -> None:
     """In another log than the lake's the same positions mean other messages: those would go."""
-    log_id = read_progress(MESSAGES.path(work.lake)).log_id(end.broker)
+    log_id = held.log_id(end.broker)
     if log_id not in {"", end.log_id}:
         raise LogReplaced(
             f"the lake holds the log {log_id} of {end.broker}, whose log is {end.log_id} now: nothing is erased before "
@@ -206,12 +222,12 @@ def _linked_by(work: Work, messages: DataFrame, ids: pa.Array) -> DataFrame:
 
 
 def _erase_in_logs(
-    work: Work, where: str, ends: dict[str, int], others: dict[str, int], found: pa.Table
+    work: Work, where: str, ends: dict[str, int], held: Progress, found: pa.Table
 ) -> tuple[pa.Table, dict[str, int]]:
     """Erase what is found, and what has become of it meanwhile: it may have come due, or been sent again.
     Returns all of it, and how many messages the logs held and now don't, and how many had left them before.
-    `others`: how far `messages` holds the logs that can't be asked."""
-    erased, looked = _erase_in_log(work, found), ends
+    `held`: what `messages` holds, also of the logs that can't be asked."""
+    erased, looked, others = erase_in_log(work, found, held), ends, held_of_others(held, ends)
     while ends_of(work.broker_url) != looked:
         work.check()
         looked = catch_up(work)
@@ -219,12 +235,12 @@ def _erase_in_logs(
         if grown.num_rows == found.num_rows:  # nothing is made any more of what is erased
             break
         found = grown
-        erased += _erase_in_log(work, found)
+        erased += erase_in_log(work, found, held)
     asked = sum(count for broker, count in count_by(found, "broker").items() if broker not in others)
     return found, {"erased": erased, "not_there": asked - erased}
 
 
-def _erase_in_log(work: Work, found: pa.Table) -> int:
+def erase_in_log(work: Work, found: pa.Table, held: Progress) -> int:
     """How many messages the logs held and now don't."""
     positions = _note_holes(work, found, ERASING)
     work.bring_to_disk()  # a power cut would leave a log without these messages, and nobody would know that they went
@@ -232,7 +248,7 @@ def _erase_in_log(work: Work, found: pa.Table) -> int:
     for address in work.broker_url.split(","):
         with closing(LogClient(address)) as client:
             end = client.end()
-            _check_log(work, end)
+            _check_log(held, end)
             there = positions.get(end.broker, [])
             for at in range(0, len(there), LOG_CHUNK):
                 work.check()
@@ -255,10 +271,10 @@ def _forget_at_brokers(work: Work) -> None:
             client.erase([])
 
 
-def _came_again(work: Work, debts: Collection[str]) -> pa.Table:
+def _came_again(work: Work, debts: Collection[str], held: Progress) -> pa.Table:
     """What is owed of logs that are away again, and has rows: they were back without an erasure, and a table that was
     behind `messages` took from them what `messages` no longer led to. `debts`: of these logs it will be erased."""
-    logs = {broker: mark.log_id for broker, mark in read_progress(MESSAGES.path(work.lake)).logs.items()}
+    logs = {broker: mark.log_id for broker, mark in held.logs.items()}
     places = places_of(away(work.lake, logs, debts))
     found = PLACES.empty_table()
     if places.num_rows:
@@ -269,11 +285,10 @@ def _came_again(work: Work, debts: Collection[str]) -> pa.Table:
     return found
 
 
-def _owe(work: Work, found: pa.Table, others: Iterable[str]) -> None:
+def _owe(work: Work, found: pa.Table, others: Iterable[str], held: Progress) -> None:
     """Has the logs that couldn't be asked be asked once they can be: then nothing of it is in the lake."""
-    logs = read_progress(MESSAGES.path(work.lake)).logs
-    lacking = set(count_by(found, "broker")).intersection(others, logs)
-    owe(work.lake, {broker: logs[broker].log_id for broker in lacking}, found)
+    lacking = set(count_by(found, "broker")).intersection(others, held.logs)
+    owe(work.lake, {broker: held.logs[broker].log_id for broker in lacking}, found)
 
 
 def _erase_in_topic_tables(work: Work, found: pa.Table) -> dict[str, int]:

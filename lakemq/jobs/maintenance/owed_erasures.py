@@ -34,6 +34,29 @@ class Owed(NamedTuple):
             self.broker, {name: list(Holes([*self.topics.get(name, ()), *topics.get(name, ())])) for name in names}
         )
 
+    @property
+    def size(self) -> int:
+        """So many positions."""
+        return sum(each.last - each.first + 1 for ranges in self.topics.values() for each in ranges)
+
+    @property
+    def end(self) -> int:
+        """After the last of them."""
+        return max((each.last + 1 for ranges in self.topics.values() for each in ranges), default=0)
+
+    def split(self, most: int) -> tuple[Owed, Owed]:
+        """At most so many of the positions, and the others."""
+        first, rest = dict[str, list[Hole]](), dict[str, list[Hole]]()
+        for topic, ranges in sorted(self.topics.items()):
+            for each in ranges:
+                middle = min(each.first + most, each.last + 1)
+                most -= middle - each.first
+                if middle > each.first:
+                    first.setdefault(topic, []).append(Hole(each.first, middle - 1))
+                if middle <= each.last:
+                    rest.setdefault(topic, []).append(Hole(middle, each.last))
+        return Owed(self.broker, first), Owed(self.broker, rest)
+
     def places(self) -> list[tuple[str, int, str]]:
         """Each message's, as `PLACES`."""
         return [
@@ -101,10 +124,22 @@ def places_of(debts: Iterable[Owed]) -> pa.Table:
     return pa.Table.from_pylist(rows, PLACES)
 
 
-def settle(lake: Path, log_ids: Collection[str]) -> None:
-    """It is erased."""
+def first_of(debts: Mapping[str, Owed], most: int) -> tuple[dict[str, Owed], dict[str, Owed]]:
+    """At most so many positions of these debts, and what is left of them then, by log id."""
+    first, rest = dict[str, Owed](), dict[str, Owed]()
+    for log_id, debt in debts.items():
+        first[log_id], left = debt.split(most)
+        most -= first[log_id].size
+        if left.topics:
+            rest[log_id] = left
+    return first, rest
+
+
+def settle(lake: Path, log_ids: Collection[str], left: Mapping[str, Owed] = {}) -> None:
+    """It is erased, but for what is `left` of it."""
     if log_ids:
-        _write(lake, {log_id: debt for log_id, debt in owed(lake).items() if log_id not in log_ids})
+        others = {log_id: debt for log_id, debt in owed(lake).items() if log_id not in log_ids}
+        _write(lake, others | dict(left))
 
 
 def _write(lake: Path, logs: Mapping[str, Owed]) -> None:

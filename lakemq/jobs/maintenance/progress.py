@@ -7,9 +7,9 @@ from collections.abc import Collection
 
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.maintenance.work import Work
-from lakemq.jobs.tables.tables import MESSAGES, TABLES
+from lakemq.jobs.tables.tables import TABLES
 from lakemq.model.errors import LakemqError
-from lakemq.storage.lake.progress import read_progress
+from lakemq.storage.lake.progress import Progress, read_progress
 
 _LOOK_S = 0.2
 _WAIT_S_MAX = 600.0
@@ -34,11 +34,10 @@ def held_by_all(work: Work) -> dict[str, int]:
     return {broker: min(each.get(broker, 0) for each in held) for broker in brokers}
 
 
-def held_of_others(work: Work, asked: Collection[str]) -> dict[str, int]:
+def held_of_others(messages: Progress, asked: Collection[str]) -> dict[str, int]:
     """How far `messages` holds the logs of all other brokers: of those that have left or are away, and logs that were
     replaced. Nothing more comes of them, so how far other tables are says nothing."""
-    held = read_progress(MESSAGES.path(work.lake)).held
-    return {broker: position for broker, position in held.items() if broker not in asked}
+    return {broker: position for broker, position in messages.held.items() if broker not in asked}
 
 
 def catch_up(work: Work) -> dict[str, int]:

@@ -20,12 +20,12 @@ from lakemq.jobs.maintenance.metrics import Metrics
 from lakemq.jobs.maintenance.runs import CANCELLED, DIFFERS, DONE, FAILED, STOPPED, Run, append_run
 from lakemq.jobs.maintenance.work import Cancelled, Job, LakeQueryMeanwhile, Outcome, Stopped, Work
 from lakemq.jobs.tables.driver import Driver
-from lakemq.model.errors import LakemqError, SettingsError
+from lakemq.model.errors import LakemqError, LogReplaced, SettingsError
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import SystemClock
 
 POOL = "maintenance"
-_FINAL = (InvalidStatement, LakeNotFound, LakeTaken, SettingsError, Stopped, Cancelled)
+_FINAL = (InvalidStatement, LakeNotFound, LakeTaken, LogReplaced, SettingsError, Stopped, Cancelled)
 """What another attempt can't mend."""
 _STOP_S_MAX = 10.0
 _GIVE_WAY_S_MAX = 120.0

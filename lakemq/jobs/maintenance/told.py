@@ -11,9 +11,12 @@ from lakemq.jobs.maintenance.overview import overview_of
 from lakemq.jobs.maintenance.requests import CANCEL
 from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import Run, read_runs
+from lakemq.model.latest import latest_of
 from lakemq.settings import Settings
 
 RUNS_TOLD_MAX = 30
+RUNS_OF_JOB_TOLD_MAX = 10
+"""Of each job, beside those: hourly jobs would soon push out an erasure."""
 WAITING_TOLD_MAX = 20
 TEXT_CHARACTERS_MAX = 500
 BY_COMMAND = ("erase", "adopt")
@@ -31,7 +34,7 @@ class ToldMaintenance:
 
     def describe(self) -> dict[str, Any]:
         """The run that is under way, what was asked for and waits, each job with its schedule and last run, and the
-        last runs of all, the newest first."""
+        last runs, of all and of each job, the newest first."""
         runs = self._runs()
         last: dict[str, Run] = {}
         for run in runs:
@@ -47,7 +50,7 @@ class ToldMaintenance:
             "jobs": [
                 row | {"last": _told(last.get(row["job"])), "by_command": row["job"] in BY_COMMAND} for row in jobs
             ],
-            "runs": [_told(run) for run in runs[:RUNS_TOLD_MAX]],
+            "runs": [_told(run) for run in latest_of(runs, lambda run: run.job, RUNS_TOLD_MAX, RUNS_OF_JOB_TOLD_MAX)],
         }
 
     def _runs(self) -> list[Run]:

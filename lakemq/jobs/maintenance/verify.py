@@ -107,7 +107,8 @@ class _Broker:
         self._log_id = log_id
         self._work, self._report, self._broker, self._end, self._client = work, report, broker, end, client
         self._frames = {name: frame.where(F.col("broker") == broker) for name, frame in frames.items()}
-        self._holes: list[Hole] = read_holes(work.lake, broker)
+        self._known = Holes(read_holes(work.lake, broker))
+        self._of_log: list[Hole] = []
         self._begun = Holes(read_begun(work.lake, broker))
         self._filled: list[Hole] = []
         self._log_begin = end if client is None else min(end, client.end().begin_position)
@@ -120,7 +121,7 @@ class _Broker:
             self._part(low, min(self._end, low + self._work.options.verify_rows))
         self._report.brokers[self._broker] = {"from": begin, "to": self._end, "log_from": self._log_begin}
         below = self._frames[CONSUME_QUEUE.name].where(F.col("position") < self._end)
-        holes, filled = Holes(self._holes), Holes(self._filled)
+        holes, filled = Holes([*self._known, *self._of_log]), Holes(self._filled)
         for gap in gaps_of(
             below, lambda *between: holes.count_between(*between) - filled.count_between(*between), FINDINGS_MAX
         ):
@@ -134,19 +135,18 @@ class _Broker:
     def _part(self, low: int, high: int) -> None:
         within = (F.col("position") >= low) & (F.col("position") < high)
         rows = {name: frame.where(within) for name, frame in self._frames.items()}
-        messages = rows[MESSAGES.name]
+        messages, of_log = rows[MESSAGES.name], list[Hole]()
         for table in (CONSUME_QUEUE, MESSAGE_INDEX):
             self._compare(table, derived_rows(table, messages), rows[table.name], low, high, duplicates=True)
         self._report.rows += messages.count()
         if self._client is not None:
             log_low = max(low, self._client.end().begin_position)
             if log_low < high:
-                self._part_of_log(self._client, messages.where(F.col("position") >= log_low), log_low, high)
-        if holes := self._holes_between(low, high):  # a hole excuses no other row's lack where its own row is there
+                of_log = self._part_of_log(self._client, messages.where(F.col("position") >= log_low), log_low, high)
+        self._of_log += of_log
+        if holes := Holes([*self._known.between(low, high), *of_log]).positions(low, high):
+            # A hole excuses no other row's lack where its own row is there.
             self._filled += ranges_of(self._there(rows[CONSUME_QUEUE.name], holes))
-
-    def _holes_between(self, low: int, high: int) -> list[int]:
-        return Holes(hole for hole in self._holes if hole.first < high and hole.last >= low).positions(low, high)
 
     def _there(self, rows: DataFrame, positions: list[int]) -> list[int]:
         """Those of the positions that have a row."""
@@ -154,7 +154,8 @@ class _Broker:
         found = rows.join(F.broadcast(asked), "position", "left_semi").select("position").distinct()
         return found.toArrow()["position"].to_pylist()
 
-    def _part_of_log(self, client: LogClient, messages: DataFrame, low: int, high: int) -> None:
+    def _part_of_log(self, client: LogClient, messages: DataFrame, low: int, high: int) -> list[Hole]:
+        """The holes that the log has there."""
         columns = [name for name in MESSAGES.columns if name != "body" or self._work.options.verify_bodies]
         try:
             holes = holes_of_log(client, low, high, self._log_id)
@@ -162,10 +163,9 @@ class _Broker:
             # Else the log has let go of it meanwhile.
             if isinstance(error, LogReplaced) or client.end().begin_position <= low:
                 self._report.add(check="log", broker=self._broker, low=low, high=high, error=error.detail)
-            return
+            return []
         empty = Holes(holes).positions(low, high)
         self._note(empty, messages)
-        self._holes += holes
         self._report.log_rows += high - low - len(empty)
         if empty:  # what the lake had before the log lost it, it may keep
             positions = self._work.session.createDataFrame(pa.table({"position": empty}))
@@ -174,13 +174,14 @@ class _Broker:
         log = read_range(self._work.session, [partition], columns, self._options)
         log = log.where(_is_kept(read_cuts(self._work.lake)))
         self._compare(MESSAGES, log, messages, low, high, columns)
+        return holes
 
     def _note(self, empty: list[int], messages: DataFrame) -> None:
         """Writes down what the log has lost by itself, and what an erasure took from it that was cut short, where the
         lake hasn't it either: where it still has it, the erasure is to find it there, and to say so then."""
         if not empty:
             return
-        known = self._holes_between(empty[0], empty[-1] + 1)
+        known = self._known.positions(empty[0], empty[-1] + 1)
         begun = set(self._begun.positions(empty[0], empty[-1] + 1)).difference(known)
         if taken := begun.intersection(empty):
             gone = taken.difference(self._there(messages, sorted(taken)))

@@ -15,9 +15,9 @@ import pyarrow as pa
 from lakemq.jobs.log_client import PAGE_BYTES_MAX, LogClient, Subscription
 from lakemq.model.columns import READABLE
 from lakemq.model.errors import LogDamaged
-from lakemq.storage.read.reader import Slice, slices_of
 from lakemq.storage.segment.frame import KIND_MESSAGES, KIND_STATE, FrameError, Meta
 from lakemq.storage.segment.segment import Frame, open_frame
+from lakemq.storage.segment.slice import Slice, slices_of
 from lakemq.storage.slices.messages import to_batches
 from lakemq.storage.state.log_identity import LogIdentity
 from lakemq.storage.state.message_ids import MessageIds

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from lakemq.jobs.session.connect import LIVE
+from lakemq.jobs.sql.made import Made
 from lakemq.jobs.tables.schemas import SCHEMAS
 from lakemq.jobs.tables.table_log import java_class
 from lakemq.jobs.tables.tables import MESSAGES, TABLES
@@ -179,15 +180,17 @@ def register_catalog(session: SparkSession, lake: Path) -> None:
     for name in names:
         with _warned(name):
             _register_table(session, name, lake.absolute() / name)
+    made = Made(session)
     for signature, (kind, expression) in _FUNCTIONS.items():
         with _warned(signature):
-            session.sql(f"CREATE OR REPLACE FUNCTION {signature} RETURNS {kind} RETURN {expression}")
+            statement = f"CREATE OR REPLACE FUNCTION {signature} RETURNS {kind} RETURN {expression}"
+            made.function(signature.partition("(")[0], statement)
     for name in _COLUMNS.keys() - set(names):
         with _warned(name):
-            _register_empty(session, name)
+            _register_empty(session, name, made)
     for name, query in VIEWS.items():
         with _warned(name):
-            session.sql(f"CREATE OR REPLACE VIEW {name} AS {query.format(messages='messages')}")
+            made.view(name, f"CREATE OR REPLACE VIEW {name} AS {query.format(messages='messages')}")
 
 
 def find_table(session: SparkSession, name: str) -> Any:
@@ -195,7 +198,7 @@ def find_table(session: SparkSession, name: str) -> Any:
     jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
     java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
     catalog = java_session.sessionState().catalog()
-    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name)
+    identifier = java_class(jvm, "org.apache.spark.sql.catalyst.TableIdentifier")(name)
     return catalog.getTableMetadata(identifier) if catalog.tableExists(identifier) else None
 
 
@@ -221,10 +224,11 @@ def register_live_views(session: SparkSession) -> None:
     """Makes the views over `live.all_messages`, which must be there; they follow it as it is replaced."""
     views = {ALL + name if name in HIDING else name: query for name, query in VIEWS.items()}
     views["topics"] = f"SELECT * FROM {LIVE}.{ALL}topics WHERE NOT system"  # noqa: S608
+    made = Made(session)
     for name, query in views.items():
         source = query.format(messages=f"{LIVE}.{ALL}messages")
         with _warned(f"{LIVE}.{name}"):
-            session.sql(f"CREATE OR REPLACE GLOBAL TEMPORARY VIEW {name} AS {source}")
+            made.live_view(name, f"CREATE OR REPLACE GLOBAL TEMPORARY VIEW {name} AS {source}")
 
 
 def put_live_view(rows: DataFrame, name: str) -> None:
@@ -245,12 +249,12 @@ def _register_table(session: SparkSession, name: str, path: Path) -> None:
     session.sql(f"CREATE TABLE {quoted(name)} USING delta LOCATION {literal(str(path))}")
 
 
-def _register_empty(session: SparkSession, name: str) -> None:
+def _register_empty(session: SparkSession, name: str, made: Made) -> None:
     found = find_table(session, name)
     if found is not None and found.tableType().name() == "EXTERNAL":  # of a lake that had it
         session.sql(f"DROP TABLE {quoted(name)}")
     nulls = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(column)}" for column, kind in _COLUMNS[name].items())
-    session.sql(f"CREATE OR REPLACE VIEW {quoted(name)} AS SELECT {nulls} WHERE false")
+    made.view(name, f"CREATE OR REPLACE VIEW {quoted(name)} AS SELECT {nulls} WHERE false")
 
 
 def place_of(session: SparkSession, table: Any) -> str:

@@ -58,13 +58,19 @@ class Holes:
             at += 1
         return count
 
+    def between(self, begin: int, end: int) -> list[Hole]:
+        """Those with a position from `begin` on, below `end`."""
+        found, at = list[Hole](), bisect_left(self._ends, begin)
+        while at < len(self._holes) and self._holes[at].first < end:
+            found.append(self._holes[at])
+            at += 1
+        return found
+
     def positions(self, begin: int, end: int) -> list[int]:
         """Each position from `begin` on, below `end`, that is in a hole."""
-        found, at = list[int](), bisect_left(self._ends, begin)
-        while at < len(self._holes) and self._holes[at].first < end:
-            hole = self._holes[at]
+        found = list[int]()
+        for hole in self.between(begin, end):
             found += range(max(hole.first, begin), min(hole.last + 1, end))
-            at += 1
         return found
 
 

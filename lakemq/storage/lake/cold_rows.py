@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute
 
 from lakemq.model.columns import COMPUTED, MESSAGE, STORED, TIMES
-from lakemq.storage.read.reader import Slice
-from lakemq.storage.read.row_reader import FrameRows
 from lakemq.storage.segment.content import Columns
 from lakemq.storage.segment.frame import KIND_MESSAGES, Meta, Run
+from lakemq.storage.segment.frame_rows import FrameRows
 from lakemq.storage.segment.segment import Frame
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.state.message_ids import MessageIds
 
 # Its functions are made as it is imported: no type checker sees them.

@@ -20,6 +20,7 @@ from lakemq.model.errors import IdempotencyMismatch, LogDamaged, MessageNotFound
 from lakemq.model.message import Placed
 from lakemq.storage.log.appends import Key
 from lakemq.storage.log.receiver import Stored
+from lakemq.storage.read.plans import Aside, Plans
 from lakemq.storage.read.reader import PositionPlan, Reader
 from lakemq.storage.segment.segment_index import Note
 
@@ -95,11 +96,12 @@ class IdempotencyTable:
         return note
 
 
-def plan_result(note: Note, reader: Reader) -> PositionPlan | None:
-    """What to read for the result of the request; None when its messages have left the log."""
+async def plan_result(note: Note, plans: Plans, aside: Aside) -> PositionPlan | None:
+    """What to read for the result of the request; None when its messages have left the log. Raises `LogDamaged`,
+    `Busy`."""
     try:
-        return reader.plan_message(note.position)
-    except MessageNotFound:
+        return await plans.message(note.position, aside)
+    except (MessageNotFound, PositionGone):
         return None
 
 

@@ -4,15 +4,34 @@ queues looked at, so that others go on meanwhile."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 
 from lakemq.model.errors import PositionGone
 from lakemq.storage.read.frame_counts import fit_in
-from lakemq.storage.read.reader import Extent, PositionPlan, Reader, plan_frames_in
+from lakemq.storage.read.look_up import (
+    Extent,
+    IndexOf,
+    QueuePlan,
+    RowsPlan,
+    Segments,
+    Sought,
+    limit_all,
+    offset_at_position,
+    plan_queue,
+    plan_rows,
+    position_at_time,
+    stored_ms,
+)
+from lakemq.storage.read.reader import PositionPlan, Reader, plan_frames_in
+from lakemq.storage.read.sealed_indexes import INDEXES_MAX
 from lakemq.storage.segment.segment import Segment
 from lakemq.storage.segment.segment_index import SegmentIndex
+from lakemq.storage.state.topics import Queue
+
+Ts = TypeVarTuple("Ts")
+R = TypeVar("R")
 
 QUEUES_AT_ONCE = 500
 """Of so many an index is looked at on the loop."""
@@ -32,12 +51,97 @@ class _End(NamedTuple):
     end: int
 
 
+class _NotInMemory(Exception):
+    """An index is not."""
+
+
+class _Indexes:
+    """Indexes for one look, in a thread: those that aren't in memory are read, and the last few kept."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.read: OrderedDict[Segment, SegmentIndex] = OrderedDict()
+
+    def get(self, segment: Segment) -> SegmentIndex:
+        """The segment's index; raises as `Reader.read_index`."""
+        index = self._reader.known_index(segment) or self.read.pop(segment, None)
+        if index is None:
+            index = self._reader.read_index(segment)
+        if segment.index is not index:
+            self.read[segment] = index
+            while len(self.read) > INDEXES_MAX:
+                self.read.popitem(last=False)
+        return index
+
+
 class Plans:
     """Those of one log. Lives on its loop."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._ends: OrderedDict[frozenset[str], _End] = OrderedDict()
+
+    async def queue(self, queue: Queue, offset: int, messages_max: int, bytes_max: int, aside: Aside) -> QueuePlan:
+        """As `Reader.plan`. Raises `PositionGone`, `LogDamaged`, `Busy`."""
+        sought = Sought(queue, offset, messages_max, bytes_max)
+        return await self._of_now(aside, plan_queue, sought, holds=lambda: offset >= queue.min_offset)
+
+    async def rows(self, positions: Sequence[int], aside: Aside) -> list[RowsPlan]:
+        """What to read for the messages at `positions`, ascending; those that aren't in the log are left out. What
+        leaves it meanwhile is left out too, or found to be gone by who reads it. Raises as `queue`."""
+        return await self._of_now(aside, plan_rows, positions, self._reader.next_position)
+
+    async def message(self, position: int, aside: Aside) -> PositionPlan:
+        """As `Reader.plan_message`. Raises as `queue`, and `MessageNotFound`."""
+        self._reader.check_holds(position)
+        return await self.positions(position, position + 1, None, 1, aside)
+
+    async def stored_ms(self, position: int, aside: Aside) -> int:
+        """When the message at `position`, which the log holds, was stored; of what leaves it meanwhile when the first
+        was that is left. Raises as `queue`."""
+        return await self._of_now(aside, stored_ms, position)
+
+    async def position_at_time(self, timestamp_ms: int, aside: Aside) -> int:
+        """As `Reader.position_at_time`. Raises as `queue`."""
+        return await self._of_now(aside, position_at_time, timestamp_ms)
+
+    async def offset_at_position(self, queue: Queue, position: int, aside: Aside) -> int:
+        """As `Reader.offset_at_position`. Raises as `queue`."""
+        end = queue.next_offset  # what comes meanwhile may be in segments that are not looked at
+        return min(await self._of_now(aside, offset_at_position, queue, position), end)
+
+    async def _of_now(
+        self,
+        aside: Aside,
+        look: Callable[[Segments, IndexOf, *Ts], R],
+        *wanted: *Ts,
+        holds: Callable[[], bool] = lambda: True,
+    ) -> R:
+        """`_looked_up`, once more where segments have left the log meanwhile, and it `holds` what is wanted."""
+        while True:
+            first = self._reader.segments()[0]
+            try:
+                return await self._looked_up(aside, look, *wanted)
+            except PositionGone:
+                if self._reader.segments()[0] is first or not holds():
+                    raise
+
+    async def _looked_up(self, aside: Aside, look: Callable[[Segments, IndexOf, *Ts], R], *wanted: *Ts) -> R:
+        """What `look` says: at once where all indexes that it asks for are in memory, else from a thread."""
+        reader = self._reader
+        try:
+            return look(reader.segments(), self._in_memory, *wanted)
+        except _NotInMemory:
+            indexes = _Indexes(reader)
+            found = await aside(look, list(reader.segments()), indexes.get, *wanted)
+            for segment, index in indexes.read.items():
+                reader.enter(segment, index)
+            return found
+
+    def _in_memory(self, segment: Segment) -> SegmentIndex:
+        if self._reader.known_index(segment) is None:
+            raise _NotInMemory
+        return self._reader.index(segment)
 
     async def positions(
         self, begin: int, end: int, topics: AbstractSet[str] | None, bytes_max: int, aside: Aside
@@ -92,9 +196,13 @@ class Plans:
                 self._ends.popitem(last=False)
         return lambda: reader.end_of(topics, begin, found.base, found.end)
 
-    async def limit(self, topics: AbstractSet[str], begin: int, end: int, messages_max: int, aside: Aside) -> int:
-        """A position `e`, `begin < e ≤ end`, with at most `messages_max` messages of the topics in
+    async def limit(
+        self, topics: AbstractSet[str] | None, begin: int, end: int, messages_max: int, aside: Aside
+    ) -> int:
+        """A position `e`, `begin < e ≤ end`, with at most `messages_max` messages of the topics (None: all) in
         `begin ≤ p < e`: as far as whole frames go, or else that many positions. Raises `LogDamaged`, `Busy`."""
+        if topics is None:
+            return await self._of_now(aside, limit_all, begin, end, messages_max)
         reader, left, reached = self._reader, messages_max, begin
         for segment in reader.segments()[reader.segment_of_position(begin) :]:
             if (index := await self._index_if_there(segment, aside)) is None:

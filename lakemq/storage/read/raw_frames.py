@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lakemq.model.errors import PositionGone
-from lakemq.storage.read.reader import Extent, PositionPlan, Reader, adjacent
+from lakemq.storage.read.look_up import Extent
+from lakemq.storage.read.reader import PositionPlan, Reader, adjacent
 from lakemq.storage.segment.segment import Segment, read_bytes
 
 

@@ -7,7 +7,6 @@ aren't in the cache.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
@@ -15,60 +14,27 @@ from typing import NamedTuple
 from lakemq.model.errors import LogDamaged, MessageNotFound, PositionGone
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.fallback import Fallback
-from lakemq.storage.read.frame_counts import frames_of, has_runs
+from lakemq.storage.read.frame_counts import frames_of
+from lakemq.storage.read.look_up import (
+    FRAMES_MAX,
+    Extent,
+    QueuePlan,
+    Sought,
+    offset_at_position,
+    plan_queue,
+    position_at_time,
+    segment_of_position,
+)
 from lakemq.storage.read.sealed_indexes import SealedIndexes
 from lakemq.storage.segment.cache import FrameKey
-from lakemq.storage.segment.frame import KIND_MESSAGES, Run
+from lakemq.storage.segment.frame import KIND_MESSAGES
 from lakemq.storage.segment.segment import Frame, Segment, read_bytes
 from lakemq.storage.segment.segment_index import QueueRuns, SegmentIndex
+from lakemq.storage.segment.slice import Slice, slices_of
 from lakemq.storage.state.topics import Queue
 
 READ_BYTES = 1024 * 1024
-FRAMES_MAX = 16_384
 UNBOUNDED = 2**63
-
-
-class Slice(NamedTuple):
-    """Rows `row … row + count` of a frame, all of one queue, from `first_queue_offset` on."""
-
-    frame: Frame
-    run: Run
-    row: int
-    count: int  # pyright: ignore[reportIncompatibleMethodOverride]
-
-    @property
-    def first_queue_offset(self) -> int:
-        return self.run.first_queue_offset + self.row - self.run.row
-
-    @property
-    def end_queue_offset(self) -> int:
-        return self.first_queue_offset + self.count
-
-    @property
-    def first_position(self) -> int:
-        return self.frame.meta.first_position + self.row
-
-
-def frames_bytes(slices: Iterable[Slice]) -> int:
-    """What their frames have in memory, each once."""
-    return sum({id(part.frame): part.frame.content.memory_bytes for part in slices}.values())
-
-
-class Extent(NamedTuple):
-    """Frames `number … ` of a segment that a plan wants, as `(offset, bytes)`."""
-
-    segment: Segment
-    frames: list[tuple[int, int]]
-
-
-class QueuePlan(NamedTuple):
-    """A read of one queue: its frames, and the offsets `begin ≤ o < end` wanted of them."""
-
-    extents: list[Extent]
-    topic: str
-    queue_id: int
-    begin: int
-    end: int
 
 
 class PositionPlan(NamedTuple):
@@ -91,6 +57,11 @@ class Reader:
     def segments(self) -> list[Segment]:
         """The log's segments, ascending."""
         return self._log.segments
+
+    @property
+    def next_position(self) -> int:
+        """The log's end."""
+        return self._log.next_position
 
     def known_index(self, segment: Segment) -> SegmentIndex | None:
         """The segment's index, if it is in memory. For any thread."""
@@ -124,49 +95,7 @@ class Reader:
     def plan(self, queue: Queue, offset: int, messages_max: int, bytes_max: int) -> QueuePlan:
         """What to read for up to `messages_max` messages of `queue` from `offset`, which must be
         readable; frames of about `bytes_max` bytes together, at least one."""
-        end = queue.after_gap(offset)
-        if end > offset:
-            return QueuePlan([], queue.topic, queue.queue_id, offset, end)
-        extents: list[Extent] = []
-        number = self._segment_of_offset(queue, offset)
-        size = 0
-        while number < len(self._log.segments) and end < offset + messages_max and size < bytes_max:
-            segment = self._log.segments[number]
-            index = self.index(segment)
-            runs = index.queues.get(queue.key)
-            number += 1
-            if runs is not None and runs.next_offset > end:
-                extent, end, step = _plan_runs(segment, index, runs, end, offset + messages_max, bytes_max - size)
-                extents.append(extent)
-                size += step
-                if end < runs.next_offset:
-                    break
-            elif number < len(self._log.segments):
-                # Many may have nothing of a queue that is seldom used, and each index is read from disk.
-                number = max(number, self._segment_of_offset(queue, end))
-        if end == offset:
-            # The rest of the queue was lost to damage: a plan always gets on.
-            end = queue.next_offset
-        return QueuePlan(extents, queue.topic, queue.queue_id, offset, min(end, offset + messages_max))
-
-    def _segment_of_offset(self, queue: Queue, offset: int) -> int:
-        """The last segment in whose beginning the queue stood at or below `offset`."""
-        segments = self._log.segments
-        low, high = 0, len(segments) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            runs = self.index(segments[middle]).queues.get(queue.key)
-            if runs is None or runs.start_offset <= offset:
-                low = middle
-            else:
-                high = middle - 1
-        # Segments in which the queue was not made yet say nothing: go back to one that knows it.
-        while low > 0:
-            runs = self.index(segments[low]).queues.get(queue.key)
-            if runs is not None and runs.start_offset <= offset:
-                break
-            low -= 1
-        return low
+        return plan_queue(self._log.segments, self.index, Sought(queue, offset, messages_max, bytes_max))
 
     def plan_positions(self, begin: int, end: int, topics: set[str] | None, bytes_max: int) -> PositionPlan:
         """What to read for the messages of `topics` (None: all) with `begin ≤ position < end`, in
@@ -191,8 +120,7 @@ class Reader:
 
     def segment_of_position(self, position: int) -> int:
         """The number of the segment that holds, or held, the position."""
-        bases = [segment.base_position for segment in self._log.segments]
-        return max(bisect_right(bases, position) - 1, 0)
+        return segment_of_position(self._log.segments, position)
 
     def cached(self, plan: QueuePlan | PositionPlan) -> bool:
         """Whether carrying out the plan touches no file."""
@@ -311,9 +239,13 @@ class Reader:
 
     def plan_message(self, position: int) -> PositionPlan:
         """What to read for the message at `position`; raises `MessageNotFound`."""
+        self.check_holds(position)
+        return self.plan_positions(position, position + 1, None, 1)
+
+    def check_holds(self, position: int) -> None:
+        """Raise `MessageNotFound` where the log has no such position."""
         if not self._log.min_position <= position < self._log.next_position:
             raise MessageNotFound(f"the log holds no message at position {position}")
-        return self.plan_positions(position, position + 1, None, 1)
 
     def read_message(self, plan: PositionPlan) -> Slice:
         """The one message of the plan; raises `MessageNotFound`, `LogDamaged`, `PositionGone`."""
@@ -324,23 +256,11 @@ class Reader:
 
     def position_at_time(self, timestamp_ms: int) -> int:
         """The position of the first message stored at or after that time; the log's end if none."""
-        segments = self._log.segments
-        times = [segment.last_store_time_ms for segment in segments[:-1]]
-        segment = segments[bisect_left(times, timestamp_ms)]
-        return self.index(segment).position_at_time(timestamp_ms)
+        return position_at_time(self._log.segments, self.index, timestamp_ms)
 
     def offset_at_position(self, queue: Queue, position: int) -> int:
         """The offset of the queue's first message at or after `position`; its end if none."""
-        segments = self._log.segments
-        for segment in segments[self.segment_of_position(position) :]:
-            index = self.index(segment)
-            runs = index.queues.get(queue.key)
-            if runs is None or not runs.first_offsets or position >= index.end_position:
-                continue
-            number = bisect_left(runs.frame_offsets, index.offsets[max(index.frame_at(position), 0)])
-            if number < len(runs.first_offsets):
-                return max(runs.first_offsets[number], queue.min_offset)
-        return queue.next_offset
+        return offset_at_position(self._log.segments, self.index, queue, position)
 
     def end_of(self, topics: AbstractSet[str], begin: int, base: int = 0, end: int = 0) -> int:
         """The position after the last frame with messages of the topics, be they deleted or not, or `begin` if it's
@@ -364,55 +284,10 @@ class Reader:
         """Whether the segment, whose index is in memory, has messages of the topics."""
         return any(key[0] in topics and runs.first_offsets for key, runs in self.index(segment).queues.items())
 
-    def limit_all(self, begin: int, end: int, messages_max: int) -> int:
-        """The same for the messages of all topics: that many positions, and where that is in a large hole its end, as
-        the hole that begins an epoch may be of 2^32 positions, which nobody is to walk in steps."""
-        reached = begin + messages_max
-        if reached >= end:
-            return end
-        index = self.index(self._log.segments[self.segment_of_position(reached)])
-        number = index.frame_at(reached)
-        is_last = number + 1 >= len(index.positions)
-        after = index.end_position if is_last else index.positions[number + 1]
-        if number < 0 or after - index.positions[number] <= messages_max or has_runs(index, number):
-            return reached
-        return min(end, after)
-
-
-def slices_of(frame: Frame, begin: int, end: int) -> list[Slice]:
-    """The frame's messages with positions `begin ≤ p < end`, a slice a run."""
-    first = frame.meta.first_position
-    slices: list[Slice] = []
-    for run in frame.meta.runs:
-        row = max(begin - first, run.row)
-        count = min(end - first, run.row + run.count) - row
-        if count > 0:
-            slices.append(Slice(frame, run, row, count))
-    return slices
-
 
 def _end_of_last_frame(index: SegmentIndex, runs: QueueRuns) -> int:
     number = index.frame_number(runs.frame_offsets[-1]) + 1
     return index.positions[number] if number < len(index.positions) else index.end_position
-
-
-def _plan_runs(
-    segment: Segment, index: SegmentIndex, runs: QueueRuns, begin: int, end: int, bytes_max: int
-) -> tuple[Extent, int, int]:
-    """The frames of one segment with the queue's offsets `begin ≤ o < end`, in about `bytes_max`."""
-    frames: list[tuple[int, int]] = []
-    size = 0
-    number = runs.find(begin)
-    while number < len(runs.first_offsets) and runs.first_offsets[number] < end:
-        if frames and (size >= bytes_max or len(frames) >= FRAMES_MAX):
-            break
-        offset = runs.frame_offsets[number]
-        frame_bytes = index.frame_bytes(index.frame_number(offset))
-        frames.append((offset, frame_bytes))
-        size += frame_bytes
-        number += 1
-    reached = runs.first_offsets[number] if number < len(runs.first_offsets) else runs.next_offset
-    return Extent(segment, frames), reached, size
 
 
 def plan_frames_in(

@@ -2,66 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lakemq.model.errors import LogDamaged, PositionGone
 from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.read.look_up import RowsPlan
 from lakemq.storage.read.reader import Reader
 from lakemq.storage.segment.cache import FrameCache, FrameKey
-from lakemq.storage.segment.frame import KIND_MESSAGES, Run
-from lakemq.storage.segment.rows import Row
+from lakemq.storage.segment.frame import KIND_MESSAGES
+from lakemq.storage.segment.frame_rows import FrameRows
 from lakemq.storage.segment.segment import Frame, Segment, read_bytes
 
 RECENT_BYTES_MAX = 32 * 1024 * 1024
-
-
-class RowsPlan(NamedTuple):
-    """Rows of one frame, the one at byte `offset` of the segment: those of `positions`, ascending."""
-
-    segment: Segment
-    offset: int
-    size: int
-    positions: list[int]
-
-
-class FrameRows(NamedTuple):
-    """Rows `numbers` of a frame."""
-
-    frame: Frame
-    numbers: list[int]
-
-    def row(self, number: int) -> Row:
-        """Row `number` of the frame, for a copy of it."""
-        return self.frame.content.copies([number], self.frame.meta.store_time_ms)[0]
-
-    def value(self, name: str, number: int) -> Any:
-        """The value of row `number` of the frame in a column of `STORED`; None where it has none."""
-        return self.frame.content.values(name, number, 1)[0]
-
-    def values(self, name: str) -> list[Any]:
-        """Those of all of them in a column of `STORED`."""
-        begin, end = self.numbers[0], self.numbers[-1] + 1
-        values = self.frame.content.values(name, begin, end - begin)
-        return values if len(values) == len(self.numbers) else [values[number - begin] for number in self.numbers]
-
-    def rows(self) -> dict[int, Row]:
-        """All of them by position, for copies."""
-        first, meta = self.frame.meta.first_position, self.frame.meta
-        rows = self.frame.content.copies(self.numbers, meta.store_time_ms)
-        return {first + number: row for number, row in zip(self.numbers, rows, strict=True)}
-
-    def pieces(self, rows_max: int) -> Iterator[FrameRows]:
-        """The same rows, at most so many at a time."""
-        for begin in range(0, len(self.numbers), rows_max):
-            yield FrameRows(self.frame, self.numbers[begin : begin + rows_max])
-
-    def run_of(self, number: int) -> Run:
-        """The run that row `number` of the frame is in."""
-        runs = self.frame.meta.runs
-        return runs[bisect_right(runs, number, key=lambda run: run.row) - 1]
 
 
 class RowsRead(NamedTuple):
@@ -72,6 +26,13 @@ class RowsRead(NamedTuple):
     lost: list[int]
     damaged: list[int]
     left: list[int]
+
+    def take_gone(self, min_position: int) -> list[int]:
+        """Take what the log that begins there has no longer out of what is `damaged`, which ascends: retention was
+        faster than the read, and the lake has it."""
+        gone = self.damaged[: bisect_left(self.damaged, min_position)]
+        del self.damaged[: len(gone)]
+        return gone
 
 
 class RowReader(Reader):
@@ -91,31 +52,10 @@ class RowReader(Reader):
         """Let go of indexes that nobody has asked for in a while; to be called again and again."""
         self._indexes.forget_unused()
 
-    def stored_ms(self, position: int) -> int:
-        """When the message at `position`, which the log holds, was stored. Raises as `index`."""
-        index = self.index(self._log.segments[self.segment_of_position(position)])
-        return index.times[max(index.frame_at(position), 0)]
-
     def forget(self, segment: Segment) -> None:
         super().forget(segment)
         with self._recent_lock:
             self._recent.drop(segment.identity)
-
-    def plan_rows(self, positions: Sequence[int]) -> list[RowsPlan]:
-        """What to read for the messages at `positions`, ascending; those that aren't in the log are
-        left out."""
-        plans: list[RowsPlan] = []
-        at = bisect_left(positions, self._log.min_position)
-        end = bisect_left(positions, self._log.next_position)
-        while at < end:
-            segment = self._log.segments[self.segment_of_position(positions[at])]
-            index = self.index(segment)
-            number = index.frame_at(positions[at])
-            following = index.positions[number + 1] if number + 1 < len(index.positions) else index.end_position
-            after = bisect_left(positions, following, at)
-            plans.append(RowsPlan(segment, index.offsets[number], index.frame_bytes(number), list(positions[at:after])))
-            at = after
-        return plans
 
     def cached_rows(self, plans: list[RowsPlan]) -> bool:
         """Whether carrying out the plans touches no file."""

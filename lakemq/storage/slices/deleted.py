@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from lakemq.storage.read.reader import Slice
+from lakemq.storage.segment.slice import Slice
 
 
 def without_deleted(slices: Iterable[Slice], floor: Callable[[str, int], int]) -> list[Slice]:

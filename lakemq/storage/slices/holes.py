@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from lakemq.storage.lake.cold_rows import ColdSlice
-from lakemq.storage.read.reader import Slice
+from lakemq.storage.segment.slice import Slice
 
 Range = tuple[int, int]
 HEADER_RANGES_MAX = 128

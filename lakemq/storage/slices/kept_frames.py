@@ -8,9 +8,9 @@ from typing import Any
 
 from lakemq.model.errors import LogDamaged
 from lakemq.storage.disk.files import Files
-from lakemq.storage.read.reader import Slice
 from lakemq.storage.segment.frame import HEADER_BYTES, KIND_MESSAGES, FrameError, header_sizes
 from lakemq.storage.segment.segment import Frame, open_frame
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.slices.messages import to_dicts
 from lakemq.storage.state.log_identity import LogIdentity
 from lakemq.storage.state.message_ids import MessageIds

@@ -15,9 +15,9 @@ import pyarrow.compute
 from lakemq.model.columns import MESSAGE, STORED_BIT, STORED_NAMES
 from lakemq.model.message_columns import ANSWERED
 from lakemq.storage.lake.cold_rows import ColdSlice, message_columns
-from lakemq.storage.read.reader import Slice
 from lakemq.storage.segment.content import Rows
 from lakemq.storage.segment.rows import Row, rows_to_batch
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.state.message_ids import MessageIds
 
 # Its functions are made as it is imported: no type checker sees them.

@@ -380,9 +380,10 @@ class GroupState:
         self._track(group, offsets)
 
     def _lock(self, group: Group, content: dict[str, Any], position: int) -> None:
+        lock = Lock(content["client_id"], position)
         for topic, queue_id in content["queues"]:
             if (topic, queue_id) not in group.locks:
-                group.lock((topic, queue_id), Lock(content["client_id"], position))
+                group.lock((topic, queue_id), lock)
                 self.on_lock(group.name, (topic, queue_id), True)
         self._track(group, {topic for topic, _ in content["queues"]})
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +32,24 @@ def test_a_broker_that_is_not_there_is_down(run: Run, tmp_path: Path) -> None:
     assert done.code == 1
     first, *others = findings(done.stdout)
     assert (first["grade"], first["about"]) == ("down", address)
+    assert "start it: `lakemq up`" in first["do"]
     assert ("note", "there is no log yet") in [(each["grade"], each["what"]) for each in others]
+
+
+def test_what_listens_and_says_nothing_is_not_to_be_started(run: Run, tmp_path: Path) -> None:
+    def hang_up() -> None:
+        with suppress(OSError):  # the test is over
+            while True:
+                listening.accept()[0].close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=hang_up, daemon=True).start()
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        done = run("doctor", "--json", "--broker", address, "--data-dir", str(tmp_path / "no"), "--lake", str(tmp_path))
+        listening.shutdown(socket.SHUT_RDWR)
+    first, *_ = findings(done.stdout)
+    assert (first["grade"], first["about"]) == ("down", address)
+    assert "something listens there" in first["do"]
 
 
 def test_this_machine_alone_is_looked_at(run: Run, tmp_path: Path) -> None:
@@ -48,7 +68,7 @@ def test_this_machine_alone_is_looked_at(run: Run, tmp_path: Path) -> None:
 def test_a_log_that_no_gateway_would_start_with_is_down(run: Run, tmp_path: Path) -> None:
     data = tmp_path / "data"
     with start_gateway(data) as gateway:
-        httpx.post(f"{gateway.url}/v1/topics/t/messages", content=b"x").raise_for_status()
+        httpx.post(f"{gateway.url}/v1/topics/t/messages", content=b"x", timeout=60).raise_for_status()
     folders = ("--data-dir", str(data), "--lake", str(tmp_path))
     assert "gateway starts" not in run("doctor", "--here", *folders).stdout
     (segment,) = (data / "commitlog").glob("*.log")
@@ -66,11 +86,13 @@ def test_a_log_that_no_gateway_would_start_with_is_down(run: Run, tmp_path: Path
 def test_what_a_broker_lacks_is_said_and_what_matters_most_first(run: Run, tmp_path: Path) -> None:
     data = tmp_path / "data"
     with start_gateway(data) as gateway:
-        httpx.post(f"{gateway.url}/v1/topics/t/messages", json={"messages": [{"body": "x"}]}).raise_for_status()
+        httpx.post(
+            f"{gateway.url}/v1/topics/t/messages", json={"messages": [{"body": "x"}]}, timeout=60
+        ).raise_for_status()
         reset = {"topic": "t", "to": "earliest"}
         for group in ("idle", "held"):
-            httpx.post(f"{gateway.url}/v1/groups/{group}/offsets/reset", json=reset).raise_for_status()
-        httpx.put(f"{gateway.url}/v1/groups/held", json={"consume_enabled": False}).raise_for_status()
+            httpx.post(f"{gateway.url}/v1/groups/{group}/offsets/reset", json=reset, timeout=60).raise_for_status()
+        httpx.put(f"{gateway.url}/v1/groups/held", json={"consume_enabled": False}, timeout=60).raise_for_status()
         options = ("--broker", gateway.url, "--data-dir", str(data), "--lake", str(tmp_path / "lake"))
         told = findings(run("doctor", "--json", *options).stdout)
         shown = run("doctor", *options).stdout

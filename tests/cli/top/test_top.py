@@ -227,7 +227,7 @@ def test_what_is_piped_ends_with_its_reader(gateway: GatewayProcess) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.readline() == "lakemq top: 1 of 1 replicas answer\n"
+        assert "lakemq top: 1 of 1 replicas answer\n" in process.stdout  # a broker may not answer as soon as that
         process.stdout.close()
         assert process.wait(WAIT_S_MAX) == 0
         assert process.stderr.read() == ""

@@ -14,8 +14,7 @@ from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.by_key import SEARCHES_MAX, WAITING_MAX, KeySearch, Sought
 from lakemq.gateway.cold.reader import THREADS
 from lakemq.model.errors import Busy
-from lakemq.storage.read.row_reader import RowReader
-from lakemq.storage.state.message_ids import MessageIds
+from lakemq.storage.read.store import Store
 from tests.storage.harness import LogHarness
 
 SOUGHT = Sought("a", "k", 0, 2**40, 1)
@@ -28,9 +27,9 @@ def test_one_client_takes_no_more_than_its_share_of_the_room_for_searches(tmp_pa
         "lake": {"dir": tmp_path / "lake"},
         "storage": {"data_dir": tmp_path / "data"},
     }
-    reader, ids = RowReader(harness.log), MessageIds("broker-a")
-    cold = ColdReader(settings.load(Path(os.devnull), {}, options), harness.log, reader, ids)
-    searches = KeySearch(harness.log, reader, cold, ids, 1_000_000, SHARE)
+    store = Store.of(harness.log, "broker-a")
+    cold = ColdReader(settings.load(Path(os.devnull), {}, options), store)
+    searches = KeySearch(store, cold, 1_000_000, SHARE)
     held = threading.Event()
 
     async def search() -> None:

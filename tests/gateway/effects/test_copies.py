@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakemq.gateway.effects.copies import as_delivered, gather, row_delivered, to_batch
-from lakemq.storage.read.row_reader import FrameRows
 from lakemq.storage.segment.content import Columns, Rows
 from lakemq.storage.segment.frame import KIND_MESSAGES, LogEpoch, Meta
+from lakemq.storage.segment.frame_rows import FrameRows
 from lakemq.storage.segment.rows import make_row, rows_to_batch
 from lakemq.storage.segment.segment import Frame
 from lakemq.storage.state.log_identity import LogIdentity

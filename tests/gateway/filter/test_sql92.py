@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.filter.sql92 import PropertyFilter
 from lakemq.model.errors import InvalidFilter
-from lakemq.storage.read.reader import Slice
 from lakemq.storage.segment.content import Columns, Rows
 from lakemq.storage.segment.frame import KIND_MESSAGES, Meta, Run
 from lakemq.storage.segment.rows import make_row, rows_to_batch
 from lakemq.storage.segment.segment import Frame
+from lakemq.storage.segment.slice import Slice
 
 Message = Mapping[str, str]
 Truth = bool | None

@@ -68,6 +68,14 @@ def test_a_store_that_has_lost_who_led_is_not_believed(tmp_path: Path) -> None:
         assert role_of(behind) == "follower"
 
 
+def test_a_follower_says_that_it_can_not_see_who_leads_until_it_can_again(tmp_path: Path) -> None:
+    with replicas(tmp_path, **SYNC) as fleet:
+        (tmp_path / "store").rename(tmp_path / "away")
+        wait_until(lambda: "who leads can't be seen" in degraded(fleet.http(1)))
+        (tmp_path / "away").rename(tmp_path / "store")
+        wait_until(lambda: "who leads" not in degraded(fleet.http(1)))
+
+
 def test_a_leader_whose_log_is_gone_follows_a_member_that_has_all(tmp_path: Path) -> None:
     """As where the disk of the log isn't mounted: it led again within its lease, with a new log."""
     with replicas(tmp_path, **SYNC) as fleet:
@@ -101,7 +109,10 @@ def test_a_replica_0_that_has_nothing_begins_no_log_where_another_replica_has_on
             has_it = fleet.start(1)
             wait_until(lambda: role_of(has_it) == "follower")
             log_id = broker_of(has_it)["log_id"]
-            with start_nameserver(nameserver__port=port) as again, httpx.Client(base_url=again.url) as asked:
+            with (
+                start_nameserver(nameserver__port=port) as again,
+                httpx.Client(base_url=again.url, timeout=60) as asked,
+            ):
                 wait_until(lambda: log_id in asked.get("/v1/cluster").text)
                 empty = fleet.start(0)
                 wait_until(lambda: f"replica 1 at {fleet.running[1].url} has the log {log_id}" in ready(empty))
@@ -112,7 +123,7 @@ def test_a_replica_0_that_has_nothing_begins_no_log_where_another_replica_has_on
 
 
 def test_brokers_that_took_turns_leave_nothing_behind_and_name_servers_know_who_leads(tmp_path: Path) -> None:
-    with start_nameserver() as names, httpx.Client(base_url=names.url) as asked:
+    with start_nameserver() as names, httpx.Client(base_url=names.url, timeout=60) as asked:
 
         def led() -> list[tuple[int, str]]:
             brokers = asked.get("/v1/routes").json()["brokers"]

@@ -48,6 +48,24 @@ def test_who_is_let_go_meanwhile_and_silent_is_not_waited_for() -> None:
     assert is_over(0, members, lambda _: members.clear())
 
 
+def test_who_said_that_it_stops_is_waited_for_only_while_it_is_in_sync_or_once_it_is_heard_again() -> None:
+    members = {A, B}
+
+    def says(*steps: Callable[[ErasedBy], object]) -> Callable[[ErasedBy], object]:
+        return lambda erased_by: [step(erased_by) for step in (lambda each: each.hear(A, 1), *steps)]
+
+    def let_go(_: ErasedBy) -> None:
+        members.discard(B)
+
+    assert not is_over(LATER_MS, members, says(lambda erased_by: erased_by.leave(B)))
+    assert not is_over(LATER_MS, members, says(let_go))
+    members.add(B)
+    assert is_over(LATER_MS, members, says(lambda erased_by: erased_by.leave(B), let_go))
+    members.add(B)
+    returns = says(lambda erased_by: erased_by.leave(B), lambda erased_by: erased_by.hear(B, 0), let_go)
+    assert not is_over(LATER_MS, members, returns)
+
+
 def test_who_follows_and_is_not_in_sync_is_only_told() -> None:
     def done_and(told: Member | None) -> Callable[[ErasedBy], object]:
         return lambda erased_by: (erased_by.hear(A, 1), told and erased_by.to_be_done(told))

@@ -10,7 +10,7 @@ import httpx
 
 from lakemq.testing import start_gateway
 from tests.gateway.fleet.following import SMALL, broker_of, frames_of, start_follower, wait_for
-from tests.gateway.fleet.test_in_sync import PATIENT, fleet
+from tests.gateway.fleet.test_in_sync import PATIENT, fleet, in_sync
 from tests.gateway.http_client import connect, is_problem, produce, pull, pull_all
 from tests.gateway.routing.asking import wait_until
 
@@ -88,6 +88,23 @@ def test_one_that_was_away_carries_it_out_before_it_shows_messages(tmp_path: Pat
         wait_until(lambda: follows.get("/v1/log/messages?from=0&to=1").status_code == 200)
         assert not holds_secret(directory)
         assert bodies(follows) == ["before", "after"]
+
+
+def test_one_that_said_it_stops_is_not_waited_for_and_carries_it_out_before_it_counts_again(tmp_path: Path) -> None:
+    directory = tmp_path / "follower"
+    with start_gateway(tmp_path / "primary", **PATIENT) as primary, connect(primary) as leads:
+        with start_follower(directory, primary.url):
+            secret = fill(leads)
+            wait_until(lambda: in_sync(leads) == [0, 1])
+        erase(leads, secret)
+        assert broker_of(leads)["in_sync"] == [0]
+        assert holds_secret(directory)
+        with start_follower(directory, primary.url) as again, connect(again) as follows:
+            assert SECRET not in follows.get("/v1/topics/t/queues/0/messages", params={"offset": 0}).text
+            wait_until(lambda: in_sync(leads) == [0, 1])
+            erase(leads, secret + 1)  # it is waited for again, and has carried out all before
+            assert not holds_secret(directory)
+            assert bodies(follows) == ["before", "after"]
 
 
 def test_one_that_can_not_carry_it_out_shows_no_messages_and_says_why(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from lakemq.gateway.fleet.election import FORCED_LEASES, Election
+from lakemq.gateway.fleet.election import Election
 from lakemq.gateway.fleet.incarnation import Incarnation
 from lakemq.gateway.fleet.leadership import Leadership
 from lakemq.gateway.fleet.shared_folder import SharedFolder
 from lakemq.model.beat import Beat
 from lakemq.model.election import elected
-from lakemq.model.errors import StoreUnwritable
+from lakemq.model.errors import LeaderLives, StoreUnwritable
 from lakemq.model.in_sync import Member, Record, shrunk
 from lakemq.settings import Broker, Fleet, Settings
 from lakemq.storage.disk.files import Files
@@ -93,10 +93,10 @@ async def begun(root: Path, replica: int) -> tuple[Election, Interrupted, Member
     return (*election_of(root, replica, own), Member(replica, own.name))
 
 
-def election_of(root: Path, replica: int, own: Incarnation) -> tuple[Election, Interrupted]:
+def election_of(root: Path, replica: int, own: Incarnation, lease_ms: int = LEASE_MS) -> tuple[Election, Interrupted]:
     """The election of a replica that is that one."""
     store = Interrupted(root / "store")
-    fleet = Fleet(leader="object-store", store=f"file://{root / 'store'}", lease_ms=LEASE_MS)
+    fleet = Fleet(leader="object-store", store=f"file://{root / 'store'}", lease_ms=lease_ms)
     chosen = Settings(broker=Broker(replica=replica), fleet=fleet)
     return Election(chosen, store, own, f"http://127.0.0.1:{replica + 1}"), store
 
@@ -203,6 +203,17 @@ def test_who_hands_over_knows_that_it_has_where_the_next_leader_changed_the_reco
     asyncio.run(scene())
 
 
+async def forced(election: Election) -> Record:
+    """Order it to lead, again while the leader may live: whoever stood still itself begins to count anew."""
+    while True:
+        try:
+            return await election.force()
+        except LeaderLives as error:
+            if "quicker" in str(error):
+                raise
+            await asyncio.sleep(LEASE_MS / 1000)
+
+
 def test_who_can_not_promise_to_lead_by_order_says_so_and_follows_and_leads_once_it_can(tmp_path: Path) -> None:
     async def scene() -> None:
         election, store, _ = await begun(tmp_path, 1)
@@ -210,17 +221,16 @@ def test_who_can_not_promise_to_lead_by_order_says_so_and_follows_and_leads_once
         assert (await election.first()).follows
         following = Still()
         watching = asyncio.ensure_future(election.until_elected(following))
-        await asyncio.sleep((FORCED_LEASES + 1) * LEASE_MS / 1000)
         (tmp_path / "REPLICA.tmp").mkdir()  # so the file can't be written
         for _ in range(2):
-            order = asyncio.ensure_future(election.force())
+            order = asyncio.ensure_future(forced(election))
             await asyncio.wait([order, watching], return_when=asyncio.FIRST_COMPLETED)
             assert not watching.done()
             with pytest.raises(StoreUnwritable, match="can't promise to lead"):
                 await order
             assert following.follows
         (tmp_path / "REPLICA.tmp").rmdir()
-        assert (await election.force()).epoch == 2  # what could not be promised counts for nothing
+        assert (await forced(election)).epoch == 2  # what could not be promised counts for nothing
         assert not (await watching).follows
         await election.close()
 

@@ -45,7 +45,7 @@ class SlowToOpen(Files):
 
 def listens(url: str) -> bool:
     try:
-        httpx.get(url + "/healthz", trust_env=False)
+        httpx.get(url + "/healthz", trust_env=False, timeout=5)
     except httpx.ConnectError:
         return False
     except httpx.TransportError:

@@ -25,6 +25,7 @@ from tests.gateway.fleet.test_answers import SYNC, Primary
 from tests.gateway.http_client import WAIT_S, connect, is_problem, produce, pull_all, put_topic
 from tests.gateway.routing.asking import wait_until
 from tests.nameserver import asking
+from tests.pauses import pause
 from tests.ports import free_port
 
 NOBODY = "http://127.0.0.1:1"
@@ -48,11 +49,11 @@ def urls(nameservers: list[NameServerProcess], *more: str) -> str:
 
 def until(clients: list[httpx.Client], is_so: Callable[[dict[str, Any]], bool], **query: Any) -> None:
     """Wait until it is so of the routes at all of them."""
-    end = time.monotonic() + WAIT_S
+    begun_s = time.monotonic()
     for http in clients:
         while not is_so(found := asking.routes(http, **query)):
-            assert time.monotonic() < end, found
-            time.sleep(0.02)
+            assert time.monotonic() < begun_s + WAIT_S, found
+            pause(begun_s)
 
 
 def brokers_in(found: dict[str, Any]) -> dict[str, str]:

@@ -103,11 +103,19 @@ def test_a_switch_that_can_not_be_written_down_is_refused_and_nobody_waits_for_t
             produce(fleet.http(0), "t", body)
         (tmp_path / "away").rename(tmp_path / "store")
         fleet.in_sync(0, 1)
-        leader = fleet.leader()  # who hasn't heard of the leader for a lease may lead by now
-        answer = fleet.http(leader).post("/v1/broker/switch", json={"replica": 1 - leader})
-        assert answer.json()["leader"] == 1 - leader, answer.text
-        wait_until(lambda: role_of(fleet.http(1 - leader)) == "primary")
-        assert sorted(each["body"] for each in pull_all(fleet.http(1 - leader), "t")) == ["0", "1"]
+        led: list[int] = []
+
+        def switches() -> bool:
+            # Who hasn't heard of the leader for a lease may lead by now, and who stood still is not in sync.
+            leader = fleet.leader()
+            answer = fleet.http(leader).post("/v1/broker/switch", json={"replica": 1 - leader})
+            led[:] = [answer.json()["leader"]] if answer.is_success else []
+            return led == [1 - leader]
+
+        wait_until(switches)
+        (to,) = led
+        wait_until(lambda: role_of(fleet.http(to)) == "primary")
+        assert sorted(each["body"] for each in pull_all(fleet.http(to), "t")) == ["0", "1"]
 
 
 def test_a_leader_that_stood_still_acknowledges_nothing_more_and_follows(tmp_path: Path) -> None:
@@ -173,6 +181,24 @@ def test_all_that_end_at_once_come_back_with_what_was_acknowledged(tmp_path: Pat
         fleet.start(0)
         fleet.in_sync(0, 1)
         assert [each["body"] for each in pull_all(fleet.http(1), "t")] == ["0"]
+
+
+def test_after_all_were_stopped_in_order_who_led_last_leads_and_the_others_say_who_that_is(tmp_path: Path) -> None:
+    with replicas(tmp_path, **SYNC) as fleet:
+        epoch = broker_of(fleet.http(0))["epoch"]
+        fleet.stop(1)
+        fleet.in_sync(0)
+        produce(fleet.http(0), "t", "without the other")
+        fleet.stop(0)
+        waits = fleet.start(1)
+        wait_until(lambda: role_of(waits) == "follower")
+        assert broker_of(waits)["election"]["leader"] == 0
+        assert is_problem(waits.post("/v1/topics/t/messages", json={"messages": [{"body": "x"}]}), 421, "not_leader")
+        fleet.start(0)
+        fleet.in_sync(0, 1)
+        assert (fleet.leader(), broker_of(fleet.http(0))["epoch"]) == (0, epoch + 1)
+        shown_by(waits, fleet.http(0))
+        assert [each["body"] for each in pull_all(waits, "t")] == ["without the other"]
 
 
 def test_who_is_not_in_sync_leads_only_by_order(tmp_path: Path) -> None:

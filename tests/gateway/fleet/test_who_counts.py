@@ -65,6 +65,7 @@ def test_a_replicas_user_needs_the_right_and_who_was_one_before_it_was_asked_for
                 assert is_on_both_disks(leads, follows)
                 follower.stop()
             with start_follower(directory, primary.url, **spawned) as again, connect(again) as follows:
+                wait_until(lambda: broker_of(leads)["in_sync"] == [0, 1])
                 assert is_on_both_disks(leads, follows), "it has stopped cleanly: it is who it was"
                 assert degraded(follows) == ""
 

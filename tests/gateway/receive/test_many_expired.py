@@ -44,7 +44,7 @@ async def expired(tmp_path: Path) -> AsyncGenerator[httpx.AsyncClient]:
 
     transport = httpx.ASGITransport(serve, client=("127.0.0.1", 1))
     try:
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as http:
             for topic, rows in ((FEW, 1), (MANY, STEPS * SCAN_STEP)):
                 await http.put(f"/v1/topics/{topic}", json={"queues": 1, "ttl_ms": 1})
                 content = write_arrow({"body": [b"x"] * rows, "ordering_key": ["k"] * rows})

@@ -48,7 +48,7 @@ async def serving(tmp_path: Path) -> AsyncGenerator[httpx.AsyncClient]:
 
     transport = httpx.ASGITransport(serve, client=("127.0.0.1", 1))
     try:
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as http:
             await http.put("/v1/topics/t", json={"queues": 1})
             content = write_arrow({"body": [b"x"] * ROWS, "tag": ["y"] + ["x"] * (ROWS - 2) + ["y"]})
             sent = await http.post("/v1/topics/t/messages", content=content, headers={"Content-Type": ARROW})

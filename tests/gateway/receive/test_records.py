@@ -9,11 +9,11 @@ import pytest
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.receipts import records
 from lakemq.gateway.receipts.receive_request import Chosen, ReceiveRequest
-from lakemq.storage.read.reader import Slice
 from lakemq.storage.segment.content import Columns, Content, Rows
 from lakemq.storage.segment.frame import KIND_MESSAGES, LogEpoch, Meta, Run
 from lakemq.storage.segment.rows import make_row
 from lakemq.storage.segment.segment import Frame
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.state.log_identity import LogIdentity
 from lakemq.storage.state.message_ids import MessageIds
 from lakemq.storage.state.receipts import Cursor, Out, Subscription

@@ -31,7 +31,7 @@ async def asking(tmp_path: Path) -> AsyncGenerator[tuple[Broker, httpx.AsyncClie
     transport = httpx.ASGITransport(make_app(broker).front, client=("127.0.0.1", 1))
     try:
         await asyncio.gather(*[broker.topics.put(name, 2, "rw") for name in reversed(TOPICS)])
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as http:
             yield broker, http
     finally:
         await broker.close()

@@ -9,17 +9,20 @@ from typing import Any
 import httpx
 
 from lakemq.model.ids import split_nonce
+from lakemq.model.names import HALF_TOPIC
 from lakemq.storage.state.routing_state import position_of
+from tests.gateway.http_client import pull_all
+from tests.pauses import pause
 
 WAIT_S_MAX = 60.0
 
 
 def wait_until(done: Callable[[], bool], what: str = "it did not come") -> None:
     """Look until it is so; fails after a minute."""
-    end = time.monotonic() + WAIT_S_MAX
+    begun_s = time.monotonic()
     while not done():
-        assert time.monotonic() < end, what
-        time.sleep(0.02)
+        assert time.monotonic() < begun_s + WAIT_S_MAX, what
+        pause(begun_s)
 
 
 def position(message_id: str) -> int:
@@ -30,6 +33,11 @@ def position(message_id: str) -> int:
 def half_id(transaction_id: str) -> str:
     """The message id of a transaction's half: what all may know of it."""
     return split_nonce(transaction_id)[0]
+
+
+def halves_left(http: httpx.Client, transaction_id: str) -> int:
+    """How many checks of a transaction have left a half behind."""
+    return sum(half.get("transaction_id") == half_id(transaction_id) for half in pull_all(http, HALF_TOPIC))
 
 
 def log_of(http: httpx.Client) -> dict[str, Any]:

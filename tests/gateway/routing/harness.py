@@ -37,8 +37,10 @@ from lakemq.storage.state.bitmaps import unpack, unpack_numbers
 from lakemq.storage.state.routing_state import RoutingState
 from lakemq.storage.state.topics import Queue
 from lakemq.testing import FaultyFiles, ManualClock
+from tests.storage.harness import plan_rows_now
 
 T = TypeVar("T")
+
 TOPIC = "orders"
 CONFIRM_MS = 60_000
 
@@ -312,7 +314,7 @@ class RoutingHarness:
         """All that the log holds."""
         reader, log = self.broker.reader, self.broker.log
         found: list[Message] = []
-        for part in reader.read_rows(reader.plan_rows(range(log.min_position, log.next_position)), 2**40).parts:
+        for part in reader.read_rows(plan_rows_now(reader, range(log.min_position, log.next_position)), 2**40).parts:
             meta = part.frame.meta
             found += [
                 Message(meta.first_position + number, part.run_of(number).topic, meta.store_time_ms, part.row(number))

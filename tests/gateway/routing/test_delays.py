@@ -176,7 +176,7 @@ def test_what_waits_survives_a_kill_and_an_hour_and_comes_once(tmp_path: Path) -
 
 def test_metrics_say_what_waits(fresh_gateway: GatewayProcess) -> None:
     with connect(fresh_gateway) as http:
-        produce(http, "t", {"body": "x", "delay_ms": 60_000}, {"body": "y", "delay_ms": 5_000})
+        produce(http, "t", {"body": "x", "delay_ms": 60_000}, {"body": "y", "delay_ms": 9_000})
         metrics = http.get("/metrics").text
     assert 'lakemq_waiting{kind="delay"} 2.0' in metrics
     assert "lakemq_due_soon 1.0" in metrics

@@ -65,7 +65,7 @@ def wait_for(harness: RoutingHarness, done: Callable[[], bool]) -> int:
         harness.decide_overdue()
         if done():
             return looks
-        harness.pass_time(harness.broker.router.overdue.pause_ms())
+        harness.pass_time(harness.run(harness.broker.router.overdue.pause_ms()))
     raise AssertionError("it does not come")
 
 

@@ -12,29 +12,30 @@ import pytest
 
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import connect, is_problem, produce, pull_all
-from tests.gateway.routing.asking import begin, checks, nack, now_ms, resolve, wait_until
+from tests.gateway.routing.asking import begin, checks, halves_left, nack, now_ms, resolve, wait_until
+from tests.gateway.timed import Timed
 
+HOUR_MS = 3_600_000
 SETTINGS: dict[str, Any] = {
     "routing__lead_ms": 0,
     "routing__grace_ms": 300,
-    "transactions__timeout_ms": 300,
-    "transactions__check_interval_ms": 300,
+    "transactions__timeout_ms": HOUR_MS,
+    "transactions__check_interval_ms": HOUR_MS,
     "transactions__check_max": 2,
     "delay__levels": "100ms",
 }
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    """A gateway that anticipates nothing, and nobody who decides for it."""
-    with start_gateway(tmp_path_factory.mktemp("alone"), **SETTINGS) as gateway:
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Timed]:
+    """A gateway that anticipates nothing, and nobody who decides for it; no half is checked before an hour is over."""
+    with Timed(tmp_path_factory.mktemp("alone"), **SETTINGS) as gateway:
         yield gateway
 
 
 @pytest.fixture
-def http(alone: GatewayProcess) -> Iterator[httpx.Client]:
-    with connect(alone) as client:
-        yield client
+def http(alone: Timed) -> httpx.Client:
+    return alone.http
 
 
 def bodies(http: httpx.Client, topic: str) -> list[str]:
@@ -49,10 +50,10 @@ def first_checks(gateway: GatewayProcess) -> list[int]:
     return [each["check_times"] for each in found]
 
 
-def test_without_any_job_all_that_waits_comes_to_its_end(alone: GatewayProcess, http: httpx.Client) -> None:
-    sent = now_ms()
+def test_without_any_job_all_that_waits_comes_to_its_end(alone: Timed, http: httpx.Client) -> None:
+    sent = alone.now_ms()
     pool = ThreadPoolExecutor(1)
-    asking = pool.submit(first_checks, alone)
+    asking = pool.submit(first_checks, alone.process)
     produce(http, "t", {"body": "delayed", "delay_ms": 200})
     committed, rolled_back, left = begin(http, "t", "committed", "rolled back", "left")
     assert resolve(http, committed, "commit").status_code == 200
@@ -68,8 +69,12 @@ def test_without_any_job_all_that_waits_comes_to_its_end(alone: GatewayProcess, 
     assert http.post("/v1/groups/h/acks", json={"receipts": [received["receipt"]]}).json()["receipts"] == [
         {"receipt": received["receipt"], "status": "receipt_expired"}
     ]
+    alone.pass_ms(HOUR_MS)
     assert asking.result()[0] in (1, 2)
     pool.shutdown()
+    alone.pass_ms(HOUR_MS)
+    wait_until(lambda: halves_left(http, left) == 2)
+    alone.pass_ms(HOUR_MS)
     wait_until(lambda: bodies(http, "RMQ_SYS_TRANS_CHECK_MAX_TIME") == ["left"])
     assert is_problem(resolve(http, left, "commit"), 409, "transaction_resolved")
     assert bodies(http, "t") == ["committed", "delayed"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pyarrow as pa
@@ -123,21 +123,19 @@ def test_a_request_with_a_key_begins_once(http: httpx.Client, topic: str) -> Non
     assert other.json() != answers[0]
 
 
-def test_a_check_reaches_one_client_and_whoever_answers_it_ends_it(http: httpx.Client, topic: str) -> None:
-    group = f"pg-{topic}"
-    asked: list[dict[str, Any]] = []
-    waiting = threading.Thread(target=lambda: asked.extend(checks(http, group, "c1", wait_ms=50_000)))
-    (name,) = begin(http, topic, "x", group=group)
-    waiting.start()
-    assert decide(http, "check", [position(name)]) == {"accepted": 1, "ignored": 0}
-    waiting.join()
-    (check,) = asked
-    assert (check["transaction_id"], check["check_times"], check["message"]["body"]) == (name, 1, "x")
-    assert check["message"]["topic"] == topic
-    assert checks(http, group, "c2") == []  # c1 may still answer
-    assert resolve(http, name, "commit", group).status_code == 200
-    assert bodies(http, topic) == ["x"]
-    assert checks(http, group, "c2") == []
+def test_a_check_reaches_one_client_and_whoever_answers_it_ends_it(tmp_path: Path) -> None:
+    options = {"transactions__check_answer_ms": HOUR_MS, "transactions__timeout_ms": HOUR_MS}
+    with start_gateway(tmp_path, **options) as gateway, connect(gateway) as http, ThreadPoolExecutor(1) as pool:
+        (name,) = begin(http, "t", "x")
+        asking = pool.submit(checks, http, client_id="c1", wait_ms=50_000)
+        assert decide(http, "check", [position(name)]) == {"accepted": 1, "ignored": 0}
+        (check,) = asking.result()
+        assert (check["transaction_id"], check["check_times"], check["message"]["body"]) == (name, 1, "x")
+        assert check["message"]["topic"] == "t"
+        assert checks(http, client_id="c2") == []  # c1 may still answer
+        assert resolve(http, name, "commit").status_code == 200
+        assert bodies(http, "t") == ["x"]
+        assert checks(http, client_id="c2") == []
 
 
 def test_a_client_that_has_gone_is_given_no_check(fresh_gateway: GatewayProcess) -> None:

@@ -13,6 +13,7 @@ from lakemq.model.errors import Busy, LakemqError, StoreUnwritable
 from lakemq.model.names import ERASURE_TOPIC, dead_letter_topic
 from lakemq.storage.mend.erasure import Eraser, remove_scratch
 from lakemq.storage.mend.replacing import Replacing
+from lakemq.storage.read.store import Store
 from lakemq.storage.state.erasure_record import Range, merge_ranges, pack_erasure, to_bitmap, unpack_erasure
 from lakemq.storage.state.topics import Topic
 from lakemq.testing import FaultyFiles
@@ -27,8 +28,9 @@ def erasures_of(harness: LogHarness) -> Erasures:
     async def forget() -> None:
         """Nothing is kept elsewhere."""
 
-    log, reader = harness.log, harness.reader
-    erasures = Erasures(log, reader, Eraser(log, reader, Replacing(log, reader)), harness.settings.data_dir, forget)
+    log, store = harness.log, Store.of(harness.log, "b")
+    eraser = Eraser(log, store.reader, Replacing(log, store.reader))
+    erasures = Erasures(store, eraser, harness.settings.data_dir, forget)
     erasures.open()
     return erasures
 

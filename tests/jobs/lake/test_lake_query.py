@@ -60,6 +60,7 @@ class Scene:
         self.gateway, self.lake = gateway, lake
         self.settings = Settings(lake=Lake(dir=lake, trigger_ms=0))
         self.produced: set[tuple[Any, ...]] = set()
+        self.holds = False
         self.exporter = Kept()
         self.spans = BatchSpans(Spans(self.exporter, 10_000), SystemClock().now_ms)
         self.batches_s: list[float] = []
@@ -71,6 +72,12 @@ class Scene:
         for key, answer in zip(keys, produce_to(self.gateway.url, topic, messages), strict=True):
             place = (answer["queue_id"], answer["queue_offset"], answer["position"])
             self.produced.add(("broker-a", topic, *place, key))
+
+    def hold_some(self) -> None:
+        """The lake holds messages, and all that was produced: as tests before have left it, if there were any."""
+        if not self.holds:
+            self.produce(40)
+            self.compact()
 
     def compact(self) -> None:
         """Runs the query until the lake holds all."""
@@ -84,6 +91,7 @@ class Scene:
             wait_until_compacted(self.gateway.url, run.is_alive)
         finally:
             run.stop()
+        self.holds = True
 
     def check(self) -> None:
         check_once_in_each_table(self.lake, self.produced)
@@ -123,6 +131,7 @@ def test_a_query_whose_lake_another_driver_takes_commits_nothing_more(scene: Sce
         lambda: LakeQuery(spark, scene.settings, scene.gateway.url, driver=Driver(spark, scene.settings.lake))
     )
     try:
+        scene.produce(1)  # a batch: the query is under way then, and is not begun anew
         wait_until_compacted(scene.gateway.url, run.is_alive)
         successor = Driver(spark, scene.settings.lake.model_copy(update={"shared": True}))
         successor.take()
@@ -143,8 +152,7 @@ def test_a_query_whose_lake_another_driver_takes_commits_nothing_more(scene: Sce
 
 
 def test_any_reader_of_deltas_first_protocol_reads_the_tables(scene: Scene) -> None:
-    scene.produce(5)
-    scene.compact()
+    scene.hold_some()
     for table in TABLES:
         protocol = DeltaTable(str(scene.lake / table.name)).protocol()
         assert protocol.min_reader_version == 1
@@ -152,8 +160,7 @@ def test_any_reader_of_deltas_first_protocol_reads_the_tables(scene: Scene) -> N
 
 
 def test_a_table_that_is_behind_or_missing_is_filled_again_and_none_doubles(scene: Scene) -> None:
-    scene.produce(40)
-    scene.compact()
+    scene.hold_some()
     copy = scene.lake.parent / "copy"
     shutil.copytree(scene.lake / "consume_queue", copy)
     scene.produce(25)
@@ -167,8 +174,7 @@ def test_a_table_that_is_behind_or_missing_is_filled_again_and_none_doubles(scen
 
 
 def test_without_its_checkpoint_the_query_goes_on_from_the_tables(scene: Scene) -> None:
-    scene.produce(40)
-    scene.compact()
+    scene.hold_some()
     assert (scene.lake / CHECKPOINTS).is_dir()
     shutil.rmtree(scene.lake / CHECKPOINTS)
     scene.produce(10)
@@ -187,8 +193,7 @@ def test_a_table_of_an_earlier_version_gets_the_columns_that_it_lacks(spark: Spa
 
 def test_a_lake_of_another_log_is_refused(scene: Scene, spark: SparkSession, tmp_path: Path) -> None:
     """Its beginning was never compacted, once it had passed the old log's position."""
-    scene.produce(5)
-    scene.compact()
+    scene.hold_some()
     with start_gateway(tmp_path / "other") as other:
         end = broker_of(scene.gateway.url)["max_position"]
         while broker_of(other.url)["max_position"] <= end:
@@ -248,7 +253,7 @@ def one_row(table: Path) -> list[str]:
 
 def test_what_is_of_another_log_is_not_committed(spark: SparkSession, tmp_path: Path) -> None:
     """The gateway's log was replaced, and the lake adopted it, while a batch was under way."""
-    MESSAGE_INDEX.create(spark, tmp_path)
+    put_tables(spark, tmp_path)
     path = MESSAGE_INDEX.path(tmp_path)
     driver = Driver(spark, Lake(dir=path.parent))
     first, second = (DeltaWriter(spark, path, driver, {"broker-a": log_id}) for log_id in ("one", "two"))
@@ -275,7 +280,7 @@ def test_a_batch_that_was_planned_of_another_log_reads_and_commits_nothing(scene
 
 
 def test_a_second_writer_is_noticed_and_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    MESSAGE_INDEX.create(spark, tmp_path)
+    put_tables(spark, tmp_path)
     path = MESSAGE_INDEX.path(tmp_path)
     writers = [DeltaWriter(spark, path, Driver(spark, Lake(dir=path.parent))) for _ in range(2)]
     assert [writer.held(["broker-a"]) for writer in writers] == [{"broker-a": None}] * 2

@@ -83,15 +83,17 @@ def test_jobs_follow_the_leader_and_nothing_is_in_the_lake_twice(
             ]
             try:
                 come("a", "b")
-                produce(fleet.http(0), "t", {"body": "c", "delay_ms": 1})  # its leader dies with it
+                fleet.in_sync(0, 1)
+                leader = fleet.leader()
+                produce(fleet.http(leader), "t", {"body": "c", "delay_ms": 1})  # its leader dies with it
                 sent.append("c")
-                fleet.kill(0)
+                fleet.kill(leader)
                 come("d", "e")
                 assert not any(job.done() for job in running)
             finally:
                 stop.set()
         assert [job.exception() for job in running] == [None, None]
-        assert sorted(bodies(fleet.http(1), "t")) == sorted(sent)
+        assert sorted(bodies(fleet.http(1 - leader), "t")) == sorted(sent)
     finally:
         stop.set()
         fleet.close()

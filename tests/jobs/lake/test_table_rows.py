@@ -28,6 +28,7 @@ from lakemq.model.ids import NONCE_DIGITS
 from lakemq.model.names import CHECK_MAX_TOPIC, DECISION_TOPIC, HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC
 from lakemq.storage.lake.intact import fault_of
 from lakemq.testing import start_gateway
+from tests.jobs.empty_lake import put_tables
 from tests.jobs.lake.test_lake_query import Scene
 
 SEED = int(os.environ.get("LAKEMQ_TEST_SEED", str(uuid.uuid4().int % 2**32)))
@@ -83,8 +84,7 @@ def test_a_file_says_of_itself_what_deltas_own_writer_says(spark: SparkSession, 
     log = pa.RecordBatch.from_pylist(log_rows(SEED, 50), schema=SCHEMA)
     rows = MESSAGES.of_log(log)
     own = rows.set_column(2, "topic", pa.array(["\U0001f600" * 31 + "\U0010ffff" * 3 + "z"] * 25 + ["é" * 40] * 25))
-    for folder in ("spark", "ours"):
-        MESSAGES.create(spark, tmp_path / folder)
+    put_tables(spark, tmp_path / "spark")
     path = MESSAGES.path(tmp_path / "spark")
     spark.createDataFrame(pa.Table.from_batches([own])).coalesce(1).write.format("delta").mode("append").save(str(path))
     (entry,) = (path / "_delta_log").glob("*1.json")
@@ -118,6 +118,7 @@ def test_a_large_range_is_written_by_tasks_each_a_file(
     for module in (one_read, plan):
         monkeypatch.setattr(module, "MESSAGES_PER_PARTITION_MIN", 20)
     with start_gateway(tmp_path / "log", routing__grace_ms=-1) as gateway:
+        put_tables(spark, tmp_path / "lake")
         scene = Scene(spark, gateway, tmp_path / "lake")
         scene.produce(60)
         scene.compact()

@@ -23,19 +23,20 @@ from lakemq.jobs.tables.topic_table import layout_of_topic_table
 from lakemq.jobs.tables.turns import KEEPING
 from lakemq.model.merging import Limits
 from lakemq.model.topic_table import table_name
-from lakemq.testing import start_gateway
-from tests.jobs.lake.test_topic_tables_kept import Scene, rows_or_none, wait_for
+from tests.jobs.lake.test_topic_tables_kept import Scene, opened, rows_or_none, wait_for
 from tests.jobs.order_schema import ORDER
 
 
 @pytest.fixture(scope="module")
-def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    folder = tmp_path_factory.mktemp("deleted-topic-tables")
-    with start_gateway(folder / "log", routing__grace_ms=-1) as gateway:
-        made = Scene(spark, gateway, folder / "lake")
-        made.views.register()
+def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with opened(spark, tmp_path_factory.mktemp("deleted-topic-tables")) as made:
         yield made
-        made.query.stop()
+
+
+@pytest.fixture
+def scene(shared: Scene) -> Iterator[Scene]:
+    yield shared
+    shared.forget()
 
 
 def new_table(scene: Scene, files: int) -> tuple[str, Path, TopicTablesKept]:

@@ -6,7 +6,8 @@ import json
 import shutil
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ from lakemq.storage.lake.progress import read_progress
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import connect, put_topic
 from tests.jobs.conftest import produce_to
+from tests.jobs.empty_lake import put_tables
 from tests.jobs.lake_checks import wait_until_compacted
 from tests.jobs.order_schema import ORDER
 from tests.jobs.streams import LakeRun
@@ -69,6 +71,7 @@ class Scene:
             lake=Lake(dir=lake, trigger_ms=200, merge_files=64), maintenance=Maintenance(retry_pause_ms=0)
         )
         self.number = 0
+        self.topics: list[str] = []
         self.query = self.start()
 
     def start(self, views: LiveViews | None = None) -> LakeRun:
@@ -77,9 +80,21 @@ class Scene:
 
     def new_topic(self) -> str:
         self.number += 1
+        self.topics.append(f"Orders-{self.number}")
         with connect(self.gateway) as http:
-            put_topic(http, f"Orders-{self.number}")
-        return f"Orders-{self.number}"
+            put_topic(http, self.topics[-1])
+        return self.topics[-1]
+
+    def forget(self) -> None:
+        """The topics have no tables any more: what comes next looks after its own."""
+        self.compact()  # nobody brings their files to disk just now
+        for topic in self.topics:
+            shutil.rmtree(self.lake / table_name(topic), ignore_errors=True)
+        with connect(self.gateway) as http:
+            for topic in self.topics:
+                http.delete(f"/v1/topics/{topic}/schema")
+        self.topics.clear()
+        self.views.refresh_topics()
 
     def produce(self, topic: str, *bodies: Any) -> list[dict[str, Any]]:
         texts = [each if isinstance(each, str) else json.dumps(each) for each in bodies]
@@ -135,14 +150,27 @@ class Scene:
         return done.detail["topic_tables"][name], found
 
 
-@pytest.fixture(scope="module")
-def scene(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    folder = tmp_path_factory.mktemp("topic-tables")
+@contextmanager
+def opened(spark: SparkSession, folder: Path) -> Generator[Scene]:
+    """One there, until it is closed."""
     with start_gateway(folder / "log", routing__grace_ms=-1) as gateway:
+        put_tables(spark, folder / "lake")
         made = Scene(spark, gateway, folder / "lake")
         made.views.register()
         yield made
         made.query.stop()
+
+
+@pytest.fixture(scope="module")
+def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with opened(spark, tmp_path_factory.mktemp("topic-tables")) as made:
+        yield made
+
+
+@pytest.fixture
+def scene(shared: Scene) -> Iterator[Scene]:
+    yield shared
+    shared.forget()
 
 
 def test_protobuf_bodies_are_rows_as_the_schema_grows(scene: Scene) -> None:
@@ -387,7 +415,6 @@ def test_verify_compares_it_with_messages_and_names_each_kind_of_damage(scene: S
     append_identifiers(path, {log_identifier("broker-a", "another"): 9})
     rows, (log,) = scene.verified(topic)
     assert (rows, log["broker"], "lakemq lake adopt" in log["error"]) == (0, "broker-a", True)
-    shutil.rmtree(path)  # the other tests' jobs meet no such table
 
 
 def test_as_it_is_kept_its_files_stay_few_and_older_versions_are_what_they_were(

@@ -17,6 +17,7 @@ from lakemq.jobs.maintenance.runs import read_runs
 from lakemq.jobs.maintenance.scheduler import MaintenanceScheduler
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
+from tests.gateway.routing.asking import wait_until
 from tests.jobs.lake_checks import broker_of, check_once_in_each_table, rows_of
 from tests.jobs.maintenance.scene import Load, Scene
 
@@ -140,7 +141,7 @@ def test_a_job_that_is_stopped_half_way_leaves_its_tables_as_they_were(scene: Sc
     )
     thread = threading.Thread(target=runner.run, args=("optimize", "schedule"))
     thread.start()
-    time.sleep(0.3)
+    wait_until(lambda: runner.describe() is not None or not thread.is_alive())
     runner.stop()
     thread.join()
     assert read_runs(scene.lake)[0].result in {"stopped", "done"}

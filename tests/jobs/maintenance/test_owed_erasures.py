@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakemq.jobs.maintenance.owed_erasures import away, back, owe, owed, places_of, settle
+from lakemq.jobs.maintenance.owed_erasures import Owed, away, back, first_of, owe, owed, places_of, settle
 from lakemq.jobs.maintenance.places import PLACES, count_by, positions_of, united
 from lakemq.testing import start_gateway
 from tests.jobs.lake_checks import broker_of
@@ -49,6 +49,20 @@ def test_due_is_what_is_owed_of_a_log_that_is_back(tmp_path: Path) -> None:
         assert united(places_of(away(lake, logs, [here])), PLACES.empty_table()) == both, "put back, under its old name"
         settle(lake, [here])
         assert back(lake, gateway.url) == {}
+
+
+def test_a_debt_is_paid_in_parts_and_what_is_left_is_owed_still(tmp_path: Path) -> None:
+    found = table(("y", 1, "t"), ("z", 4, "t"), ("z", 5, "t"), ("z", 6, "t"), ("z", 9, "u"))
+    owe(tmp_path, {"y": "log of y", "z": "log of z"}, found)
+    paid = PLACES.empty_table()
+    for most, left in ((3, 2), (0, 2), (1, 1), (9, 0)):
+        first, rest = first_of(owed(tmp_path), most)
+        assert sum(debt.size for debt in first.values()) <= most
+        paid = united(paid, places_of(first.values()))
+        settle(tmp_path, first, rest)
+        assert sum(debt.size for debt in owed(tmp_path).values()) == left
+    assert (paid, owed(tmp_path)) == (found, {})
+    assert Owed("z", {}).size == 0
 
 
 def test_places_are_united_in_the_order_of_the_logs_and_grouped() -> None:

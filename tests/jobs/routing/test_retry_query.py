@@ -55,7 +55,7 @@ def test_a_nacked_message_comes_again_until_it_is_a_dead_letter(http: httpx.Clie
     nack(http, topic, {"message_id": message_id, "max_reconsume_times": 2, "reason": "the last time"})
     wait_until(lambda: bodies(http, f"%DLQ%{topic}") == ["x"])
     assert pull_all(http, f"%DLQ%{topic}")[0]["properties"] == {FAILURE_TEXT: "the last time"}
-    assert routed(http)
+    wait_until(lambda: routed(http))
 
 
 def test_a_message_that_is_nacked_twice_comes_once(http: httpx.Client, topic: str) -> None:

@@ -98,7 +98,7 @@ def fill(spark: SparkSession, gateway: GatewayProcess, lake: Path) -> LiveViews:
     produce_to(gateway.url, "secrets", [{"body": "later", "delay_ms": 3_600_000}])
     for topic in ("orders", "secrets"):
         offsets = [{"topic": topic, "queue_id": 0, "offset": 1}]
-        done = httpx.put(f"{gateway.url}/v1/groups/g/offsets", json={"offsets": offsets}, trust_env=False)
+        done = httpx.put(f"{gateway.url}/v1/groups/g/offsets", json={"offsets": offsets}, trust_env=False, timeout=60)
         assert done.is_success, done.text
     fail(gateway)
     views = LiveViews(spark, lake, lambda: gateway.url)

@@ -56,14 +56,14 @@ def test_a_statement_that_takes_too_long_is_ended_and_so_are_its_tasks(scene: Sc
 
 
 def test_a_statement_whose_client_has_gone_is_ended(scene: Scene, spark: SparkSession) -> None:
-    with suppress(httpx.ReadTimeout), httpx.Client(trust_env=False, timeout=2) as http:
+    with suppress(httpx.ReadTimeout), httpx.Client(trust_env=False, timeout=httpx.Timeout(WAIT_S, read=2)) as http:
         http.post(f"{scene.server.url}/v1/sql", json={"statement": LONG, "timeout_ms": 300_000})
     wait_until_idle(scene, spark)
 
 
 def test_a_user_has_so_many_at_once_and_others_go_on(scene: Scene, spark: SparkSession) -> None:
     with ThreadPoolExecutor(2) as pool:
-        long = [pool.submit(scene.ask, LONG, "max", timeout_ms=8_000) for _ in range(2)]
+        long = [pool.submit(scene.ask, LONG, "max", timeout_ms=15_000) for _ in range(2)]
         wait_for(lambda: len(scene.server._handler._works) == 2)  # pyright: ignore[reportPrivateUsage]
         answer = scene.ask("SELECT 1", "max")
         assert (answer.status_code, answer.json()["code"]) == (429, "flow_control")

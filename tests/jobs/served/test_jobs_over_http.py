@@ -18,8 +18,9 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.maintenance import requests
 from lakemq.jobs.maintenance import runner as module
 from lakemq.jobs.maintenance.runner import Runner
+from lakemq.jobs.maintenance.runs import Run, append_run
 from lakemq.jobs.maintenance.scheduler import MaintenanceScheduler
-from lakemq.jobs.maintenance.told import ToldMaintenance
+from lakemq.jobs.maintenance.told import RUNS_TOLD_MAX, ToldMaintenance
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.process.board import Board
 from lakemq.jobs.process.broker_watch import BrokerWatch
@@ -84,7 +85,11 @@ def jobs(scene: Scene, spark: SparkSession) -> Iterator[Jobs]:
     watch.start()
     try:
         with watch.telling(("lake",)):
-            until(lambda: httpx.get(f"{scene.gateway.url}/v1/broker", trust_env=False).json()["sql"] == server.url)
+            until(
+                lambda: (
+                    httpx.get(f"{scene.gateway.url}/v1/broker", trust_env=False, timeout=60).json()["sql"] == server.url
+                )
+            )
             yield Jobs(scene, server, board, runner, tokens)
     finally:
         stop.set()
@@ -141,7 +146,7 @@ def test_what_is_asked_of_the_jobs_is_audited_before_it_is_done_and_so_is_what_i
     def told() -> set[tuple[str, str, str]]:
         path = f"{jobs.scene.gateway.url}/v1/topics/RMQ_SYS_AUDIT_TOPIC/queues/0/messages"
         headers = {"Authorization": f"Bearer {jobs.tokens['admin']}"}
-        answer = httpx.get(path, params={"offset": 0, "max": 1_000}, headers=headers, trust_env=False)
+        answer = httpx.get(path, params={"offset": 0, "max": 1_000}, headers=headers, trust_env=False, timeout=60)
         bodies = [(each["tag"], json.loads(each["body"])) for each in answer.json()["messages"]]
         return {(tag, body["user"], body["what"]) for tag, body in bodies if "checkpoint-cleanup" in body["what"]}
 
@@ -178,6 +183,25 @@ def test_a_run_is_shown_with_its_step_and_cancelled_with_what_waits(jobs: Jobs, 
     assert jobs.maintenance()["runs"][0]["result"] == "cancelled"
 
 
+def test_a_job_that_runs_often_pushes_no_other_ones_runs_out(jobs: Jobs) -> None:
+    old_ms = SystemClock().now_ms() - 3_600_000
+    rare = Run("rare", "erase", "command", old_ms, old_ms + 1, 1, "done", None, 1, 1, 1, 1, {"messages": 17})
+    often = [
+        replace(rare, run_id=f"often {number}", job="retention", started_at=old_ms + number)
+        for number in range(1, RUNS_TOLD_MAX + 2)
+    ]
+    for run in (rare, *often):
+        append_run(jobs.scene.lake, run)
+    assert jobs.ask("POST", "/v1/maintenance/stats/runs", "admin").status_code == 200
+    last = often[-1].run_id
+    until(lambda: last in [each["run_id"] for each in jobs.maintenance()["runs"]])  # they are read again
+    runs = {each["run_id"]: each for each in jobs.maintenance()["runs"]}
+    assert runs["rare"]["detail"] == '{"messages": 17}'
+    assert "often 1" not in runs
+    began = [each["started_at"] for each in runs.values()]
+    assert began == sorted(began, reverse=True)
+
+
 def test_requests_that_wait_are_bounded(jobs: Jobs, holds: threading.Event) -> None:
     path = "/v1/maintenance/optimize/runs"
     answers = [jobs.ask("POST", path, "keeper").status_code for _ in range(WAITING_MAX + 2)]
@@ -212,6 +236,8 @@ def test_the_page_shows_the_jobs_runs_one_and_cancels_it(
         page = visitor.get("/jobs")
         assert "<strong>optimize</strong> has run for" in page
         assert "it holds on" in page
+        assert "/jobs/owed-erasures/run" in page
+        assert "/jobs/erase/run" not in page
         for word in (f"The last run of stats failed: it fails: {SCRIPT}", f"the lake is away: {SCRIPT}", f"g{SCRIPT}"):
             assert word in unescape(page)
         assert "<script>alert" not in page

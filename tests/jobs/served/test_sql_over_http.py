@@ -211,13 +211,13 @@ def test_what_is_wrong_is_said_with_its_place(scene: Scene) -> None:
     ],
 )
 def test_a_body_that_is_none_is_400(scene: Scene, body: bytes) -> None:
-    with httpx.Client(trust_env=False) as http:
+    with httpx.Client(trust_env=False, timeout=60) as http:
         answer = http.post(f"{scene.server.url}/v1/sql", content=body, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
 
 
 def test_pages_of_others_and_other_names_are_refused(scene: Scene) -> None:
-    with httpx.Client(trust_env=False) as http:
+    with httpx.Client(trust_env=False, timeout=60) as http:
         content = {"statement": "SELECT 1"}
         answer = http.post(f"{scene.server.url}/v1/sql", json=content, headers={"Origin": "http://evil.example"})
         assert (answer.status_code, answer.json()["code"]) == (403, "wrong_origin")

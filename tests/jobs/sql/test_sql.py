@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -57,11 +58,19 @@ def answer(settings: Settings, statement: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake with one row."""
+    lake = tmp_path_factory.mktemp("made")
+    MESSAGE_INDEX.create(spark, lake)
+    spark.sql(f"INSERT INTO delta.`{MESSAGE_INDEX.path(lake)}` VALUES ('a', 'k', 'broker-a', 7, NULL)")
+    return lake
+
+
 @pytest.fixture
-def settings(spark: SparkSession, tmp_path: Path) -> Settings:
-    MESSAGE_INDEX.create(spark, tmp_path)
-    path = MESSAGE_INDEX.path(tmp_path)
-    spark.sql(f"INSERT INTO delta.`{path}` VALUES ('a', 'k', 'broker-a', 7, NULL)")
+def settings(made: Path, tmp_path: Path) -> Settings:
+    """A copy of it."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return Settings(lake=Lake(dir=tmp_path))
 
 

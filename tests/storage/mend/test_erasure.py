@@ -19,7 +19,7 @@ from lakemq.storage.mend.verify import verify_log
 from lakemq.storage.read.reader import Reader
 from lakemq.storage.read.row_reader import RowReader
 from lakemq.testing import LossyFiles
-from tests.storage.harness import LogHarness, Message, incompressible, messages_of
+from tests.storage.harness import LogHarness, Message, incompressible, messages_of, plan_rows_now
 from tests.storage.stopping_files import Stopped, StoppingFiles
 
 
@@ -190,7 +190,7 @@ def test_a_hole_that_was_looked_up_is_no_message_to_who_reads_the_log(tmp_path: 
     gone = stored.placed[1].position
     reader = RowReader(harness.log)
     harness.run(eraser_of(harness.log, reader).erase(BitMap64([gone])))
-    assert reader.read_rows(reader.plan_rows([gone]), 2**20).lost == [gone]
+    assert reader.read_rows(plan_rows_now(reader, [gone]), 2**20).lost == [gone]
     plan = reader.plan_positions(0, harness.log.next_position, {"a"}, 2**20)
     assert [message.body for message in messages_of(reader.read_positions(plan, {"a"}))] == [b"one", b"three"]
     with pytest.raises(MessageNotFound):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from asyncio import gather
 
@@ -11,6 +12,7 @@ from lakemq.model.errors import IdempotencyMismatch
 from lakemq.storage.log.appends import Key, RowsAppend
 from lakemq.storage.log.receiver import Stored
 from lakemq.storage.read.idempotency import LARGE_BYTES, IdempotencyTable, make_key, plan_result, read_result
+from lakemq.storage.read.plans import Plans
 from lakemq.storage.read.reader import Reader
 from lakemq.storage.segment.rows import make_row
 from tests.storage.conftest import MakeLog
@@ -22,7 +24,7 @@ WINDOW_MS = 600_000
 def _find(table: IdempotencyTable, key: Key, reader: Reader, now_ms: int) -> Stored | None:
     """The first result of the same request, as a producer looks for it."""
     note = table.known(key, now_ms)
-    plan = None if note is None else plan_result(note, reader)
+    plan = None if note is None else asyncio.run(plan_result(note, Plans(reader), asyncio.to_thread))
     return None if note is None or plan is None else read_result(note, plan, reader)
 
 

@@ -10,13 +10,18 @@ from typing import Any
 
 import pytest
 
+from lakemq.model.errors import MessageNotFound, PositionGone
+from lakemq.storage.log.appends import RowsAppend
+from lakemq.storage.read import look_up
 from lakemq.storage.read import plans as plans_module
 from lakemq.storage.read.frame_counts import frames_of
 from lakemq.storage.read.plans import READ_MAX, Plans
+from lakemq.storage.read.row_reader import RowReader
 from lakemq.storage.read.sealed_indexes import INDEXES_MAX
+from lakemq.storage.segment.rows import make_row
 from lakemq.storage.segment.segment_index import SegmentIndex
 from lakemq.testing import FaultyFiles
-from tests.storage.harness import LogHarness
+from tests.storage.harness import LogHarness, begin_segment, plan_rows_now
 
 SEGMENTS = 12
 
@@ -157,3 +162,169 @@ def test_of_many_queues_no_more_runs_are_taken_than_one_plan_may_have() -> None:
         found += numbers
         at = reached
     assert found == list(range(1_000))
+
+
+def test_a_queue_s_plan_reads_its_indexes_aside(rare: Rare) -> None:
+    for topic in ("a", "b"):
+        queue = rare.log.topics.queue(topic, 0)
+        aside = rare.run(Plans(rare.reader).queue(queue, 0, 100, 100_000, asyncio.to_thread))
+        assert rare.read_aside()
+        assert aside == rare.reader.plan(queue, 0, 100, 100_000)
+        assert len(aside.extents) == (1 if topic == "a" else SEGMENTS + 1)
+        rare.reopen()
+        rare.files.threads.clear()
+
+
+def test_times_and_positions_are_looked_up_aside(rare: Rare) -> None:
+    plans, queue = Plans(rare.reader), rare.log.topics.queue("b", 0)
+    found = [rare.run(plans.position_at_time(0, asyncio.to_thread)), rare.read_aside()]
+    assert found == [rare.reader.position_at_time(0), 1]
+    for position in (0, 5, rare.log.next_position - 1, rare.log.next_position):
+        aside = rare.run(plans.offset_at_position(queue, position, asyncio.to_thread))
+        rare.read_aside()
+        assert aside == rare.reader.offset_at_position(queue, position)
+        rare.files.threads.clear()
+
+
+def test_what_is_in_memory_is_looked_up_at_once(rare: Rare) -> None:
+    async def never(*_: object) -> None:
+        raise AssertionError
+
+    plans, queue = Plans(rare.reader), rare.log.topics.queue("b", 0)
+    end = queue.next_offset
+    assert rare.run(plans.queue(queue, end - 1, 1, 1, asyncio.to_thread)).end == end
+    rare.read_aside()
+    assert rare.run(plans.queue(queue, end - 1, 1, 1, never)).end == end
+    assert rare.run(plans.position_at_time(2**62, never)) == rare.log.next_position
+
+
+def test_what_the_log_has_is_planned_though_older_segments_leave_it_meanwhile(rare: Rare) -> None:
+    """The look goes by the indexes of those too: an offset that is there is never said to be gone."""
+
+    async def late(look: Callable[..., Any], *arguments: Any) -> Any:
+        while len(rare.log.segments) > 2:
+            remove_oldest(rare)
+        return await asyncio.to_thread(look, *arguments)
+
+    queue = rare.log.topics.queue("b", 0)
+    last = queue.next_offset - 1
+    plan = rare.run(Plans(rare.reader).queue(queue, last, 1, 1, late))
+    assert (plan.begin, plan.end, len(plan.extents)) == (last, last + 1, 1)
+    assert queue.min_offset > 1
+
+
+def test_what_comes_while_an_offset_is_looked_for_aside_is_not_passed_over(rare: Rare) -> None:
+    """It may be in segments that were not there as the look began."""
+    queue = rare.log.topics.queue("a", 0)
+
+    async def late(look: Callable[..., Any], *arguments: Any) -> Any:
+        await begin_segment(rare.log)
+        await rare.log.append(RowsAppend([make_row(body=b"next")], [queue], None))
+        return await asyncio.to_thread(look, *arguments)
+
+    assert rare.run(Plans(rare.reader).offset_at_position(queue, 5, late)) == 1
+
+
+def stored_ms_now(reader: RowReader, position: int) -> int:
+    return look_up.stored_ms(reader.segments(), reader.index, position)
+
+
+def every_second(rare: Rare) -> list[int]:
+    return list(range(0, rare.log.next_position, 2))
+
+
+def test_rows_are_planned_aside_and_from_memory_at_once(rare: Rare) -> None:
+    async def never(*_: object) -> None:
+        raise AssertionError
+
+    reader = RowReader(rare.log)
+    plans, wanted = Plans(reader), every_second(rare)
+    found = rare.run(plans.rows(wanted, asyncio.to_thread))
+    assert rare.read_aside()
+    assert found == plan_rows_now(reader, wanted)
+    assert sorted(position for plan in found for position in plan.positions) == wanted
+    assert len({plan.segment for plan in found}) > INDEXES_MAX
+    assert rare.run(plans.rows(wanted[-3:], never)) == plan_rows_now(reader, wanted[-3:])
+    assert rare.run(plans.rows([], never)) == []
+
+
+def test_one_message_and_its_time_are_looked_up_aside(rare: Rare) -> None:
+    reader = RowReader(rare.log)
+    for position in (0, SEGMENTS // 2):
+        plan = rare.run(Plans(RowReader(rare.log)).message(position, asyncio.to_thread))
+        assert rare.read_aside() == 1
+        assert plan == reader.plan_message(position)
+        stored_ms = rare.run(Plans(RowReader(rare.log)).stored_ms(position, asyncio.to_thread))
+        assert stored_ms == stored_ms_now(reader, position)
+        rare.files.threads.clear()
+    with pytest.raises(MessageNotFound):
+        rare.run(Plans(reader).message(rare.log.next_position, asyncio.to_thread))
+
+
+def test_what_leaves_the_log_while_it_is_planned_is_left_out_or_said_to_be_gone(rare: Rare) -> None:
+    kept = rare.log.segments[2].base_position
+
+    async def late(look: Callable[..., Any], *arguments: Any) -> Any:
+        while rare.log.min_position < kept:
+            remove_oldest(rare)
+        return await asyncio.to_thread(look, *arguments)
+
+    wanted = every_second(rare)
+    found = rare.run(Plans(RowReader(rare.log)).rows(wanted, late))
+    assert rare.log.min_position == kept > wanted[0]
+    assert [position for plan in found for position in plan.positions] == [each for each in wanted if each >= kept]
+    kept = rare.log.segments[1].base_position
+    with pytest.raises(PositionGone):
+        rare.run(Plans(RowReader(rare.log)).message(rare.log.min_position, late))
+    kept = rare.log.segments[1].base_position
+    stored_ms = stored_ms_now(RowReader(rare.log), kept)
+    assert rare.run(Plans(RowReader(rare.log)).stored_ms(rare.log.min_position, late)) == stored_ms
+    assert rare.log.min_position == kept
+
+
+def test_rows_are_planned_though_their_segment_is_written_no_more_and_others_come(rare: Rare) -> None:
+    """What comes meanwhile was not asked for by who names it: it was not there."""
+    queue = rare.log.topics.queue("b", 0)
+    end = rare.log.next_position
+
+    async def late(look: Callable[..., Any], *arguments: Any) -> Any:
+        await rare.log.append(RowsAppend([make_row(body=b"next")] * 2, [queue] * 2))
+        await begin_segment(rare.log)
+        await rare.log.append(RowsAppend([make_row(body=b"one more")], [queue]))
+        return await asyncio.to_thread(look, *arguments)
+
+    reader = RowReader(rare.log)
+    found = rare.run(Plans(reader).rows([0, *range(end - 1, end + 3)], late))
+    assert [plan.positions for plan in found] == [[0], [end - 1]]
+    read = reader.read_rows(found, 2**20)
+    assert (len(read.parts), read.lost, read.damaged) == (2, [], [])
+    assert rare.log.next_position == end + 3
+
+
+def test_who_goes_while_an_index_is_read_leaves_nothing_behind(rare: Rare) -> None:
+    reader = RowReader(rare.log)
+    begun, goes_on, done = threading.Event(), threading.Event(), threading.Event()
+
+    def slow(look: Callable[..., Any], *arguments: Any) -> Any:
+        begun.set()
+        assert goes_on.wait(60)
+        found = look(*arguments)
+        done.set()
+        return found
+
+    async def aside(look: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.to_thread(slow, look, *arguments)
+
+    async def going() -> None:
+        task = asyncio.create_task(Plans(reader).rows([0], aside))
+        await asyncio.to_thread(begun.wait, 60)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    rare.run(going())
+    goes_on.set()
+    assert done.wait(60)
+    (plan,) = rare.run(Plans(RowReader(rare.log)).rows([0], asyncio.to_thread))
+    assert plan.positions == [0]
+    assert reader.known_index(rare.log.segments[0]) is None

@@ -16,7 +16,7 @@ from lakemq.storage.read.plans import Plans
 from lakemq.storage.read.row_reader import RowReader
 from lakemq.storage.segment.frame import KIND_HOLE
 from tests.storage.conftest import MakeLog
-from tests.storage.harness import LogHarness, Message, incompressible, messages_of, whole_frame
+from tests.storage.harness import LogHarness, Message, incompressible, messages_of, plan_rows_now, whole_frame
 
 
 @pytest.fixture
@@ -182,9 +182,9 @@ def test_a_disk_that_cannot_be_read_now_is_busy_and_no_damage(make_log: MakeLog,
     with pytest.raises(Busy):
         harness.read_queue("a", 0)
     with pytest.raises(Busy):
-        rows.read_rows(rows.plan_rows([position]), 1)
+        rows.read_rows(plan_rows_now(rows, [position]), 1)
     harness.files.fail_read = None
-    assert [part.rows()[position] for part in rows.read_rows(rows.plan_rows([position]), 1).parts]
+    assert [part.rows()[position] for part in rows.read_rows(plan_rows_now(rows, [position]), 1).parts]
     assert [message.body for message in harness.read_queue("a", 0)] == [b"there"]
 
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from lakemq.model.columns import MESSAGE, READABLE
 from lakemq.storage.lake.cold_rows import COLD, ColdSlice, as_slice, as_slices
-from lakemq.storage.read.reader import Slice
 from lakemq.storage.segment.content import Columns, Rows
 from lakemq.storage.segment.frame import KIND_MESSAGES, LogEpoch, Meta, Run
 from lakemq.storage.segment.rows import Row, make_row, rows_to_batch
 from lakemq.storage.segment.segment import Frame
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.slices.messages import to_batch, to_batches, to_dicts
 from lakemq.storage.state.log_identity import LogIdentity
 from lakemq.storage.state.message_ids import MessageIds

@@ -1,0 +1,187 @@
+"""Indexes of old segments are read aside, whatever is asked for that needs them: the loop serves others meanwhile."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from lakemq.gateway.process.embedded import Embedded
+from lakemq.settings import Broker, Gateway, Settings, Storage
+from lakemq.testing import FaultyFiles
+from tests.gateway.http_client import TLS, WAIT_S, produce, pull, put_topic
+
+MESSAGES = 48
+"""Of 300 kB: there are far more segments than indexes are kept."""
+LOOP = "lakemq gateway"
+KEY = {"Idempotency-Key": "k"}
+
+
+class _Watched(FaultyFiles):
+    """In which threads indexes are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: list[str] = []
+        self.stored_ms: list[int] = []
+        """When each message was."""
+        self.keyed: dict[str, Any] = {}
+        """What the request with `KEY` was answered, before these."""
+        self.ids: list[str] = []
+        self.scheduled = ""
+        """A message that waits since before these."""
+        self.begun, self.goes_on = threading.Event(), threading.Event()
+        """Whether an index is being read, and whether it may be."""
+        self.goes_on.set()
+
+    def open_read(self, path: Path) -> int:
+        if path.suffix == ".idx":
+            self.threads.append(threading.current_thread().name)
+            self.begun.set()
+            assert self.goes_on.wait(WAIT_S)
+        return super().open_read(path)
+
+    def read_aside(self) -> bool:
+        """Whether indexes were read, none of them on the loop."""
+        threads, self.threads = self.threads, []
+        assert LOOP not in threads
+        return bool(threads)
+
+
+@pytest.fixture
+def files() -> _Watched:
+    return _Watched()
+
+
+@pytest.fixture
+def http(tmp_path: Path, files: _Watched) -> Iterator[httpx.Client]:
+    """A client of a gateway that has just started on a log of many segments."""
+    values = {"data_dir": tmp_path, "segment_bytes": 2**20, "free_bytes_min": 0, "disk_high_ratio": 1.0}
+    settings = Settings(
+        broker=Broker(name="b"), gateway=Gateway(port=0), storage=Storage.model_validate({**values, "verify_ms": 0})
+    )
+    first = Embedded(settings)
+    with connect(first) as client:
+        put_topic(client, "t")
+        put_topic(client, "other")
+        files.keyed = client.post("/v1/topics/other/messages", content=b"once", headers=KEY).json()
+        (late,) = produce(client, "t", {"body": "later", "delay_ms": 600_000})
+        files.scheduled = late["message_id"]
+        for _ in range(MESSAGES):
+            (stored,) = produce(client, "t", {"body": os.urandom(150_000).hex(), "keys": ["k"]})
+            files.stored_ms.append(stored["store_time_ms"])
+            files.ids.append(stored["message_id"])
+    first.stop()
+    again = Embedded(settings, files=files)
+    with connect(again) as client:
+        files.threads.clear()
+        yield client
+    again.stop()
+
+
+def connect(gateway: Embedded) -> httpx.Client:
+    return httpx.Client(base_url=gateway.url, timeout=WAIT_S, trust_env=False, verify=TLS)
+
+
+def test_a_pull_of_what_is_old_reads_no_index_on_the_loop(http: httpx.Client, files: _Watched) -> None:
+    assert len(pull(http, "t", offset=1, max=2)["messages"]) == 2
+    assert files.read_aside()
+
+
+def test_a_receive_of_what_is_old_reads_no_index_on_the_loop(http: httpx.Client, files: _Watched) -> None:
+    http.post("/v1/groups/g/offsets/reset", json={"topic": "t", "to": "earliest"})
+    files.threads.clear()
+    body = {"topic": "t", "max": 1, "wait_ms": 0, "invisible_ms": 60_000}
+    (message,) = http.post("/v1/groups/g/receive", json=body).json()["messages"]
+    assert message["queue_offset"] == 0
+    assert files.read_aside()
+
+
+def test_an_old_time_is_looked_up_without_an_index_read_on_the_loop(http: httpx.Client, files: _Watched) -> None:
+    middle_ms = files.stored_ms[MESSAGES // 2]
+    assert http.get("/v1/log/position", params={"timestamp_ms": middle_ms}).json()["position"] > 0
+    assert files.read_aside()
+    early_ms = files.stored_ms[MESSAGES // 4]
+    reset = {"topic": "t", "to": "timestamp", "timestamp_ms": early_ms}
+    (found,) = http.post("/v1/groups/g/offsets/reset", json=reset).json()["offsets"]
+    assert 0 < found["offset"] <= MESSAGES // 4
+    assert files.read_aside()
+
+
+def test_an_old_message_is_found_by_its_id_without_an_index_read_on_the_loop(
+    http: httpx.Client, files: _Watched
+) -> None:
+    offset = MESSAGES // 2
+    assert http.get(f"/v1/messages/{files.ids[offset]}").json()["queue_offset"] == offset
+    assert files.read_aside()
+    assert http.get(f"/v1/messages/{files.ids[offset]}").json()["queue_offset"] == offset
+    assert not files.read_aside(), "it is in memory"
+
+
+def test_the_history_of_an_old_message_reads_no_index_on_the_loop(http: httpx.Client, files: _Watched) -> None:
+    offset = MESSAGES // 2
+    assert http.get(f"/v1/messages/{files.ids[offset]}/history").json()["message"]["queue_offset"] == offset
+    assert files.read_aside()
+
+
+def test_what_is_found_in_many_segments_is_read_without_an_index_read_on_the_loop(
+    http: httpx.Client, files: _Watched
+) -> None:
+    found = http.get("/v1/topics/t/search", params={"max": MESSAGES}).json()["messages"]
+    assert [each["message_id"] for each in found] == files.ids[: -len(found) - 1 : -1]
+    assert len(found) > 20
+    assert files.read_aside()
+    query = {"topic": "t", "key": "k", "max": MESSAGES}
+    found = http.get("/v1/messages", params=query).json()["messages"]
+    assert [each["message_id"] for each in found] == files.ids[: -len(found) - 1 : -1]
+    assert len(found) > 20
+    assert files.read_aside()
+
+
+def forget_the_first(http: httpx.Client, files: _Watched) -> None:
+    """What the gateway has read as it started is no more in memory."""
+    for offset in range(4, MESSAGES, 4):
+        assert pull(http, "t", offset=offset, max=1)["messages"]
+    files.threads.clear()
+
+
+def test_an_effect_of_what_is_old_reads_no_index_on_the_loop(http: httpx.Client, files: _Watched) -> None:
+    forget_the_first(http, files)
+    assert http.delete(f"/v1/messages/{files.scheduled}").status_code == 200
+    assert files.read_aside()
+
+
+def test_a_request_repeated_with_its_key_reads_no_index_on_the_loop(http: httpx.Client, files: _Watched) -> None:
+    forget_the_first(http, files)
+    assert http.post("/v1/topics/other/messages", content=b"once", headers=KEY).json() == files.keyed
+    assert files.read_aside()
+
+
+def test_how_far_a_part_of_all_topics_goes_is_looked_up_without_an_index_read_on_the_loop(
+    http: httpx.Client, files: _Watched
+) -> None:
+    forget_the_first(http, files)
+    found = http.get("/v1/log/end", params={"from": 1, "max": 2}).json()
+    assert found["end_position"] == 3, found
+    assert files.read_aside()
+
+
+def test_others_are_served_while_an_index_is_read_for_who_has_gone(http: httpx.Client, files: _Watched) -> None:
+    message_id = files.ids[MESSAGES // 2]
+    files.begun.clear()
+    files.goes_on.clear()
+    url = http.base_url
+    with socket.create_connection((url.host, url.port or 0), WAIT_S) as gone:
+        gone.sendall(f"GET /v1/messages/{message_id} HTTP/1.1\r\nHost: {url.host}:{url.port}\r\n\r\n".encode())
+        assert files.begun.wait(WAIT_S)
+    (more,) = produce(http, "t", "more")
+    assert more["queue_offset"] == MESSAGES
+    files.goes_on.set()
+    assert http.get(f"/v1/messages/{message_id}").json()["message_id"] == message_id
+    assert files.read_aside()
