@@ -325,16 +325,19 @@ class Broker:
         found += [f"overdue: {count} of kind {kind}" for kind, count in overdue.items() if count]
         return found
 
+    def positions(self) -> dict[str, int]:
+        """How far the log is, in its several ways."""
+        return {
+            "min_position": self.log.min_position,
+            "max_position": self.log.next_position,
+            "flushed_position": self.log.flushed_position,
+            "confirmed_position": self.log.confirmed_position,
+            "compacted_position": self.log.compacted_position,
+        }
+
     def describe(self) -> dict[str, Any]:
         """What `GET /v1/broker` says."""
-        log = self.log
-        positions = {
-            "min_position": log.min_position,
-            "max_position": log.next_position,
-            "flushed_position": log.flushed_position,
-            "confirmed_position": log.confirmed_position,
-            "compacted_position": log.compacted_position,
-        }
+        log, positions = self.log, self.positions()
         epochs = log.identity.epochs[-EPOCHS_MAX:]
         identity = {"log_id": log.identity.log_id, "epoch": log.identity.now.epoch, "epochs": epochs}
         overdue = self.router.overdue.count()

@@ -65,7 +65,7 @@ class BrokerCollector(Collector):
         yield family("lakemq_log_bytes", sum([segment.size for segment in log.segments]))
         yield family("lakemq_segments", len(log.segments))
         yield family("lakemq_topics", len(log.topics))
-        positions = broker.describe()["positions"].items()
+        positions = broker.positions().items()
         yield families("lakemq_position", [((kind.removesuffix("_position"),), at) for kind, at in positions])
         yield family("lakemq_dirty_bytes", log.flusher.dirty_bytes)
         yield family("lakemq_writable", int(log.refusal() is None))

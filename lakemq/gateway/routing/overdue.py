@@ -34,7 +34,7 @@ says, so that those due first are not late."""
 AGAIN_MS = 60_000
 """What could not be decided, as it can't be read, is looked at again so much later."""
 QUIET_MS = 60_000
-COUNTED_MAX = 100_000
+COUNTED_MAX = 10_000
 GRACE_MS = 5_000
 """What counts as overdue where the gateway decides nothing itself."""
 
@@ -233,7 +233,8 @@ class Overdue:
     # Looking ---------------------------------------------------------------------------------
 
     def count(self) -> dict[str, int]:
-        """How many are overdue now, by kind; of transactions up to `COUNTED_MAX`."""
+        """How many are overdue now, by kind: of transactions `COUNTED_MAX` at most, of receipts those that ran out at
+        so many times, as what is counted one by one keeps others waiting."""
         state, limits = self._executor.state, self._limits
         at_ms = self._clock.now_ms() - self._grace_ms
         over = state.transactions.over(at_ms, limits.timeout_ms, limits.check_interval_ms)
@@ -242,5 +243,5 @@ class Overdue:
             Kind.DELAY.value: state.dues.count(at_ms, state.delays, state.decided),
             Kind.TRANSACTION.value: len({half.origin for half in islice(over, COUNTED_MAX)}),
             Kind.NACK.value: state.nacks.rank(end - 1) if end else 0,
-            Kind.RECEIPT.value: state.receipts.dues.count(at_ms),
+            Kind.RECEIPT.value: state.receipts.dues.count(at_ms, COUNTED_MAX),
         }

@@ -47,9 +47,17 @@ class Dues:
             heapq.heappop(self._heap)
         return self._heap[0] if self._heap else None
 
-    def count(self, at_ms: int) -> int:
-        """How many are due at that time."""
-        return sum(len(held) for due_ms, held in self._positions.items() if due_ms <= at_ms)
+    def count(self, at_ms: int, looks_max: int) -> int:
+        """How many are due at that time; after so many looks, each at one time of the past at most, as many as were
+        found. What isn't due yet costs nothing."""
+        due, looks, at = set[int](), 0, [0]
+        while at and looks < looks_max:
+            number = at.pop()
+            if number < len(self._heap) and self._heap[number] <= at_ms:
+                due.add(self._heap[number])
+                looks += 1
+                at += 2 * number + 1, 2 * number + 2  # below it in the heap is what is due later
+        return sum(len(self._positions.get(each, ())) for each in due)
 
     def take(self, now_ms: int, count_max: int) -> list[int]:
         """Up to `count_max` positions that are due at `now_ms`, earliest first; they are in here no more."""

@@ -31,6 +31,32 @@ def test_what_is_due_is_taken_earliest_first_and_once(steps: list[tuple[str, int
         assert dues.earliest() == min((at for at, _ in model), default=None)
 
 
+@given(st.lists(st.tuples(NUMBERS, NUMBERS, st.booleans()), max_size=100), NUMBERS)
+def test_what_is_due_is_counted_by_as_many_looks_as_it_has_times(
+    steps: list[tuple[int, int, bool]], at_ms: int
+) -> None:
+    dues, model = Dues(), set[tuple[int, int]]()
+    for due, position, is_added in steps:
+        if is_added:
+            dues.add(due, [position])
+            model.add((due, position))
+        else:
+            dues.remove(due, position)
+            model.discard((due, position))
+    expected = sum(due <= at_ms for due, _ in model)
+    assert dues.count(at_ms, 1_000) == expected
+    assert dues.count(at_ms, 0) == 0
+    assert dues.count(at_ms, 3) <= expected
+
+
+def test_looks_go_to_what_is_due_and_end() -> None:
+    dues = Dues()
+    for due in range(1_000):
+        dues.add(due, [due, due + 1])
+    assert [dues.count(-1, 1), dues.count(0, 1), dues.count(499, 500)] == [0, 2, 1_000]
+    assert dues.count(999, 300) == 600
+
+
 def test_its_size_is_bounded_by_what_is_in_it() -> None:
     dues = Dues()
     dues.add(0, [1])
