@@ -1,4 +1,4 @@
-"""`lakemq …` in a process of its own that starts without its imports: `FOLDER FILE ARGUMENT…`, from a fork server.
+"""`lakemq …` in a process of its own that starts without its imports: `FOLDER LOG ARGUMENT…`, from a fork server.
 
 What a command's process does first is to import for a second or two; here the fork server has done it. What it starts
 itself (`lakemq up` its gateway) starts whole.
@@ -19,7 +19,7 @@ from lakemq.cli import main
 from tests.reliability.fork_server import CONSOLE, SERVERS, ForkServer
 
 ROOT = Path(__file__).parents[2]
-IMPORTED = ("lakemq.cli.app", "lakemq.client", "lakemq.cli.top.screen", "lakemq.web.tls", *SERVERS, *CONSOLE)
+IMPORTED = ("lakemq.cli.app", "lakemq.client", "lakemq.web.tls", *SERVERS, *CONSOLE)
 
 
 @contextmanager
@@ -42,7 +42,7 @@ class Commands:
     def start(
         self, arguments: Sequence[str], folder: Path, log: Path, environment: Mapping[str, str]
     ) -> subprocess.Popen[bytes]:
-        """Start `lakemq` in that folder; `log` gets what it writes, after what stands there. A terminal is read too."""
+        """Start `lakemq` in that folder; `log` gets what it writes, after what stands there."""
         if self._forks is None:
             with chdir(ROOT), heeding_interrupts():
                 self._forks = ForkServer(*IMPORTED)
@@ -61,11 +61,9 @@ class Commands:
 def _be(folder: str, log: str, arguments: list[str]) -> None:
     os.setsid()
     os.chdir(folder)
-    written = os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOCTTY, 0o644)
-    read = os.dup(written) if os.isatty(written) else os.open(os.devnull, os.O_RDONLY)
-    for place, descriptor in enumerate((read, written, written)):
+    written = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for place, descriptor in enumerate((os.open(os.devnull, os.O_RDONLY), written, written)):
         os.dup2(descriptor, place)
-    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  it lasts as long as the process
     sys.argv = ["lakemq", *arguments]
     try:
         main()
