@@ -9,6 +9,7 @@ from lakemq.testing import GatewayProcess, start_gateway
 from tests.cli.fleet import Fleet, start_fleet
 from tests.cli.shell import Run, Shell
 from tests.cli.site import Site, start_site
+from tests.cli.started import Commands
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +29,16 @@ def shell(run: Run, gateway: GatewayProcess) -> Shell:
 
 
 @pytest.fixture(scope="package")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with start_site(tmp_path_factory.mktemp("site")) as started:
+def commands() -> Iterator[Commands]:
+    """What starts processes of commands."""
+    made = Commands()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="package")
+def site(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterator[Site]:
+    with start_site(tmp_path_factory.mktemp("site"), commands) as started:
         yield started
 
 

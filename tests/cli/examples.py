@@ -115,6 +115,19 @@ def call_of(line: str) -> Call:
     return call
 
 
+def together(first: str, second: str) -> str:
+    """The first call, with what only the second one has."""
+    words, other = first.split(" "), second.split(" ")
+    same = next(at for at, (one, another) in enumerate(zip(words, other, strict=False)) if one != another)
+    return " ".join([*words, *other[same:]])
+
+
+def explained(call: Call) -> str:
+    """The statement by which Spark says whether it understands the condition of `lakemq replay` or `lakemq erase`."""
+    condition = call.arguments[call.arguments.index("--where") + 1]
+    return f"EXPLAIN SELECT * FROM (SELECT *, explode(keys) AS key FROM messages) WHERE {condition}"
+
+
 def _resolve(arguments: list[str]) -> tuple[tuple[str, ...], Any, list[str]]:
     """The names of the command, the command, and what stands after it."""
     rest = list(arguments)

@@ -20,6 +20,7 @@ import httpx
 
 from lakemq.testing import start_gateway, start_nameserver
 from tests.cli.examples import Call
+from tests.cli.started import Commands
 from tests.gateway.http_client import connect, produce
 from tests.model.protobuf_files import files_of
 from tests.quick_spark import QUICK_SPARK
@@ -27,6 +28,16 @@ from tests.quick_spark import QUICK_SPARK
 ROOT = Path(__file__).parents[2]
 WAIT_S_MAX = 300.0
 SPARK_SECRET = "not-to-be-shown"
+PLAIN_SPARK = {
+    # Commands bring many plans, of few rows each: to compile Java for each takes longer than to go without.
+    # `tests/demo` has a Spark as all users have it.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    # Few plans are used twice, and to collect what is left of them costs more than to keep it.
+    "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC -Xms768m -Xmn256m -XX:MetaspaceSize=300m",
+}
 
 UNTIL = {
     "up": "stop with Ctrl-C",
@@ -57,13 +68,15 @@ class Site:
     url: str
     http: httpx.Client
     nameserver: str
+    commands: Commands
 
     @property
     def environment(self) -> dict[str, str]:
         return QUICK_SPARK | {
             "LAKEMQ_BROKER": self.url,
             "LAKEMQ_LAKE__DIR": "lake",
-            "LAKEMQ_SPARK__CONF": json.dumps({"spark.hadoop.lakemq.test.secret": SPARK_SECRET}),
+            "LAKEMQ_LAKE__PARTITIONS": "1",
+            "LAKEMQ_SPARK__CONF": json.dumps(PLAIN_SPARK | {"spark.hadoop.lakemq.test.secret": SPARK_SECRET}),
             "LAKEMQ_GATEWAY__PORT": "0",
             "LAKEMQ_CONSOLE__PORT": "0",
             # A gateway that an example starts, and ends, mustn't take this broker's place at the name server.
@@ -71,13 +84,17 @@ class Site:
             "LAKEMQ_STORAGE__DATA_DIR": "own",
         }
 
+    def started_with(self, **more: str) -> dict[str, str]:
+        """The whole environment of a command's process."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("LAKEMQ_")}
+        return kept | self.environment | more
+
     def start(self, arguments: list[str], log: Path, **more: str) -> subprocess.Popen[bytes]:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKEMQ_")}
         with log.open("wb") as out:
             return subprocess.Popen(
                 [sys.executable, "-m", "lakemq", *arguments],
                 cwd=self.folder,
-                env=environment | self.environment | more,
+                env=self.started_with(**more),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -86,14 +103,7 @@ class Site:
 
     def placed(self, call: Call) -> list[str]:
         """The arguments, with what is elsewhere on this machine, and ids that there are."""
-        scheduled = produce(self.http, "reminders", {"body": "later", "delay_ms": 3_600_000})[0]["message_id"]
-        stored = produce(self.http, "orders", *ORDERS)[0]["message_id"]
-        produce(self.http, "flights", *FLIGHTS)
-        self.http.put("/v1/topics/alarms", json={"queues": 3, "message_type": "priority"}).raise_for_status()
-        for topic in ("greetings", "shop"):
-            produce(self.http, topic, "hello")
-        reset = {"topic": "orders", "to": "earliest"}
-        assert self.http.post("/v1/groups/billing/offsets/reset", json=reset).status_code == 200
+        self.make(" ".join(call.arguments))
         if call.path[:1] in (("user",), ("acl",)):
             self._make_user()
         if call.path[:2] == ("topic", "schema"):
@@ -108,13 +118,36 @@ class Site:
         names = "http://127.0.0.1:9876", "http://127.0.0.1:9877"
         replaced |= dict.fromkeys((*names, ",".join(names)), self.nameserver)
         if call.path in (("message", "get"), ("message", "recall"), ("message", "why")):
-            replaced |= {words[2]: scheduled if call.path[1] == "recall" else stored} if words[2][0] != "-" else {}
+            replaced |= {words[2]: self._make_message(call.path[1])} if words[2][0] != "-" else {}
         if call.path[:1] == ("dead-letters",):
             letter, redrive = self._make_dead_letter()
             replaced["broker-a.5b1f3c6e0d0a-1.0"] = redrive if call.path[1] == "watch" else letter
+        if call.path == ("top",) and "--interval" not in words:
+            words += ["--interval", "0.2"]
         if "--client" in words:
             self.http.post("/v1/groups/shipping/members/worker-7/heartbeat", json={}).raise_for_status()
         return [replaced.get(word, word) for word in words]
+
+    def make(self, text: str) -> None:
+        """What the text names, however an example before has left it."""
+        if "flights" in text:
+            produce(self.http, "flights", *FLIGHTS)
+        if "alarms" in text:
+            self.http.put("/v1/topics/alarms", json={"queues": 3, "message_type": "priority"}).raise_for_status()
+        for topic in ("greetings", "shop"):
+            if topic in text:
+                produce(self.http, topic, "hello")
+        if any(name in text for name in ("orders", "billing", "42", "user-17")):
+            produce(self.http, "orders", *ORDERS)
+        if "billing" in text:
+            reset = {"topic": "orders", "to": "earliest"}
+            assert self.http.post("/v1/groups/billing/offsets/reset", json=reset).status_code == 200
+
+    def _make_message(self, command: str) -> str:
+        """The id of one that this command of `lakemq message` is about."""
+        if command == "recall":
+            return produce(self.http, "reminders", {"body": "later", "delay_ms": 3_600_000})[0]["message_id"]
+        return produce(self.http, "orders", *ORDERS)[0]["message_id"]
 
     def _make_schema(self) -> None:
         """The topics of the examples anew, one with the first version of its schema."""
@@ -128,6 +161,7 @@ class Site:
 
     def _make_dead_letter(self) -> tuple[str, str]:
         """The ids of a dead letter of the group in the examples, and of a redrive that only looked for it."""
+        self.make("billing")
         nacks = [{"message_id": produce(self.http, "orders", *ORDERS)[0]["message_id"], "delay_level": -1}]
         self.http.post("/v1/groups/billing/nacks", json={"messages": nacks}).raise_for_status()
         path = "/v1/groups/billing/dead-letters"
@@ -146,7 +180,7 @@ class Site:
 
 
 @contextlib.contextmanager
-def start_site(folder: Path) -> Generator[Site]:
+def start_site(folder: Path, commands: Commands) -> Generator[Site]:
     """A broker and the jobs of its lake, ready, until the end."""
     (folder / "orders.ndjson").write_text('{"body": "one"}\n{"body": "two"}\n')
     (folder / "policies.ndjson").write_text('{"resource": "Topic:orders*", "actions": ["Pub", "Sub"]}\n')
@@ -162,7 +196,7 @@ def start_site(folder: Path) -> Generator[Site]:
         start_gateway(folder / "data", lake__dir=folder / "lake", fleet__nameservers=nameserver.url) as gateway,
         connect(gateway) as http,
     ):
-        made = Site(folder, gateway.url, http, nameserver.url)
+        made = Site(folder, gateway.url, http, nameserver.url, commands)
         produce(http, "orders", *ORDERS)
         log = folder / "jobs.log"
         jobs = made.start(["jobs", "lake", "maintenance"], log)
@@ -201,7 +235,11 @@ def run_until_told(site: Site, arguments: list[str], begun: str, **more: str) ->
     environment."""
     log = site.folder / "said.log"
     java = str(a_java_that_never_gets_up(site.folder / "jdk"))
-    process = site.start(arguments, log, JAVA_HOME=java, **more)
+    log.write_bytes(b"")
+    if begun:
+        process = site.commands.start(arguments, site.folder, log, site.started_with(JAVA_HOME=java, **more))
+    else:
+        process = site.start(arguments, log, JAVA_HOME=java, **more)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     try:
         wait_for(lambda: begun in log.read_text() if begun else children.read_text() != "", log, process)

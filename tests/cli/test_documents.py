@@ -24,7 +24,7 @@ from lakemq.jobs.maintenance.catalogue import JOBS
 from lakemq.jobs.session.discovery import find_server
 from lakemq.jobs.session.token_file import read_token
 from lakemq.jobs.sql.connect_client import ConnectClient
-from tests.cli.examples import Call, all_examples, all_flags, call_of
+from tests.cli.examples import Call, all_examples, all_flags, call_of, explained
 from tests.cli.shell import Run
 from tests.cli.site import EXITS, UNTIL, WAIT_S_MAX, Site, run_until_told
 from tests.client.test_docs import PROGRAMS
@@ -152,8 +152,7 @@ class Reader:
             case ("sql",):
                 self._ask(next(word for word in call.arguments[1:] if " " in word))
             case ("replay",) | ("erase",):
-                condition = call.arguments[call.arguments.index("--where") + 1]
-                self._ask(f"EXPLAIN SELECT * FROM (SELECT *, explode(keys) AS key FROM messages) WHERE {condition}")
+                self._ask(explained(call))
             case ("maintenance", "run"):
                 assert call.arguments[2] in JOBS
             case ("notebook", "run"):

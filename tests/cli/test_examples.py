@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.examples import Call, Flag, all_examples, all_flags, call_of, shell_lines
+from tests.cli.examples import Call, Flag, all_examples, all_flags, call_of, explained, shell_lines, together
 from tests.cli.shell import Run
 from tests.cli.site import EXITS, ROOT, UNTIL, Site, run_until_told
 from tests.demo.test_demo import COMMAND as DEMO
@@ -25,6 +25,16 @@ SHARED = {"broker": "--broker http://127.0.0.1:9000", "lake": "--lake lake", "as
 
 SLOW = {"lake", "sql", "replay", "erase", "maintenance", "notebook"}
 """Commands that use Spark: their first example is run with those options only."""
+
+REPLAY = "lakemq replay --where \"topic = 'orders' AND tag = 'paid'\" --to audit"
+TOGETHER = {
+    f"{REPLAY} --rate 1000": f"{REPLAY} --again",
+    "lakemq jobs --broker http://127.0.0.1:9000 --lake /srv/lake": "lakemq jobs delay transaction retry",
+    "lakemq up --data-dir /var/lib/lakemq --lake /srv/lake --port 9000": (
+        "lakemq up --host 127.0.0.1 --broker-name broker-b --flush sync"
+    ),
+}
+"""Examples of what takes long, each with options of its own: one run has those of both."""
 
 REFUSED: dict[tuple[str, ...], str] = {
     ("broker", "switch"): "fleet.leader is static",
@@ -43,6 +53,10 @@ BEFORE = {
 def all_calls() -> dict[str, Call]:
     """The examples, and for each command the shared options that none of its examples shows."""
     calls = {**all_examples(), "lakemq --version": Call(["--version"])}
+    for first, second in TOGETHER.items():
+        del calls[first], calls[second]
+        line = together(first, second)
+        calls[line] = call_of(line)
     missing = all_flags() - flags_of(calls)
     for path in dict.fromkeys(call.path for call in all_examples().values()):
         first = next(line for line, call in calls.items() if call.path == path and not call.before)
@@ -116,7 +130,7 @@ def test_the_readme_and_the_first_page_show_what_a_first_user_gets(
     site: Site, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its commands one after the other, with the ids that they answer."""
-    site.placed(Call(["topic", "list"]))
+    site.make("orders billing flights greetings shop")
     for name, value in site.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(site.folder)
@@ -141,7 +155,9 @@ def answer_of(site: Site, run: Run, line: str, ids: dict[str, str]) -> str:
     placed = placed.replace("demo/lake", "lake").replace("transactions/ID", f"transactions/{ids.get('transaction_id')}")
     placed = placed.replace('"ID"', f'"{ids.get("message_id")}"').replace("RECEIPT", ids.get("receipt", ""))
     if placed.startswith(".venv/bin/lakemq "):
-        done = run(*call_of(placed.removeprefix(".venv/bin/")).arguments)
+        call = call_of(placed.removeprefix(".venv/bin/"))
+        # An example of the help does what takes long.
+        done = run("sql", explained(call)) if call.path in (("replay",), ("erase",)) else run(*call.arguments)
         code, answer, said = done.code, done.stdout, done.stderr
     else:
         shell = ["bash", "-o", "pipefail", "-c", placed]

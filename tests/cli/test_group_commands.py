@@ -305,7 +305,7 @@ def test_one_client_is_paused_and_resumed_and_who_receives_is_shown(run: Run, sh
 def test_who_is_connected_is_shown(run: Run, shell: Shell) -> None:
     with HttpClient(shell.url) as http:
         http.create_topic("cli_clients", 1)
-    base = {"base_url": shell.url, "trust_env": False}
+    base = {"base_url": shell.url, "trust_env": False, "timeout": 60}
     with httpx.Client(**base) as http:  # pyright: ignore[reportArgumentType]
         status = {"language": "go", "version": "1.2", "queue_count": 1, "paused": True, "stuck": 2, "buffered": 1_234}
         http.post("/v1/groups/cli_there/members/cli-m/heartbeat", json={"client": status}).raise_for_status()

@@ -9,7 +9,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,8 @@ import pytest
 
 from tests.as_administrator import AsAdministrator
 from tests.cli.examples import all_flags, call_of
-from tests.cli.shell import Run
+from tests.cli.shell import Done, Run
+from tests.cli.started import Commands
 from tests.cli.test_documents import OPERATING, ROOT
 from tests.docs.documents import Block, blocks
 from tests.etcd_server import EtcdServer, find_etcd
@@ -40,8 +40,8 @@ SMALL = "segment_bytes = 1_048_576\ndisk_high_ratio = 1.0\n"
 class Machine:
     """Where all processes of the page run: in a folder, with ports of its own."""
 
-    def __init__(self, folder: Path, run: Run, etcd: EtcdServer) -> None:
-        self.folder, self.etcd, self.run = folder, etcd, run
+    def __init__(self, folder: Path, run: Run, etcd: EtcdServer, commands: Commands) -> None:
+        self.folder, self.etcd, self.run, self.commands = folder, etcd, run, commands
         self.ports = {port: str(free_port()) for port in SERVED}
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.answers: list[str] = []
@@ -76,23 +76,29 @@ class Machine:
         if call.path in (("gateway",), ("nameserver",)):
             self._start(line, call.arguments)
             return
-        done = self.run(*call.arguments)
+        done = self._once_known(call.arguments)
         assert done.code == 0, (placed, done.stderr)
         self.answers.append(done.stdout + done.stderr)
+
+    def _once_known(self, arguments: list[str]) -> Done:
+        """What the command says once name servers know a leader: they hear a moment later of one that has just begun
+        to lead."""
+        said: list[Done] = []
+
+        def is_known() -> bool:
+            said[:] = [self.run(*arguments)]
+            return "no broker is known" not in said[0].stderr
+
+        wait_until(is_known)
+        return said[0]
 
     def _start(self, line: str, arguments: list[str]) -> None:
         found = re.search(r"/([ab]-\d)\.toml|--port (\d+)", line)
         assert found is not None, line
         name = found[1] or found[2]
         log = self.folder / f"{name}.log"
-        with log.open("ab") as out:
-            self.running[name] = subprocess.Popen(
-                [sys.executable, "-m", "lakemq", *arguments],
-                cwd=self.folder,
-                stdout=out,
-                stderr=out,
-                env=os.environ | PATIENT,
-            )
+        log.touch()
+        self.running[name] = self.commands.start(arguments, self.folder, log, os.environ | PATIENT)
         wait_until(lambda: self.running[name].poll() is None and "listening on" in log.read_text(), name)
         log.rename(self.folder / f"{name}.log.before")
 
@@ -132,13 +138,13 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, run: Run, etcd: EtcdServer) -> Iterator[Machine]:
+def machine(tmp_path: Path, run: Run, etcd: EtcdServer, commands: Commands) -> Iterator[Machine]:
     """Its etcd is its own, as that is lost; the one of the tests says that there is a program."""
     program = find_etcd()
     assert program is not None
     own = EtcdServer(program)
     own.start()
-    made = Machine(tmp_path, run, own)
+    made = Machine(tmp_path, run, own, commands)
     try:
         yield made
     finally:
@@ -198,6 +204,7 @@ def test_what_an_operator_is_told_to_do_is_done(machine: Machine) -> None:
         "Lose the store of leaders": lambda: lost_store(machine),
     }
     once_listed: dict[str, Callable[[], object]] = {
+        "Start": lambda: machine.settled("a-0", 0, 1),
         "Stop and start all replicas": lambda: (machine.stop("a-0", "a-2"), machine.stop("a-1")),
     }
     after: dict[str, Callable[[], object]] = {

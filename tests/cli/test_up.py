@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,6 +26,7 @@ from lakemq.settings import Broker, Fleet, Gateway, Lake, Settings, Storage, loa
 from lakemq.testing import start_gateway
 from tests.cli.shell import Run
 from tests.cli.site import a_java_that_never_gets_up
+from tests.cli.started import Commands
 from tests.gateway.http_client import TLS
 from tests.ports import Ports
 
@@ -37,19 +37,18 @@ pytestmark = pytest.mark.timeout(500)
 class Up:
     """A running `lakemq up`."""
 
-    def __init__(self, folder: Path, port: int, console: int | None = None) -> None:
+    def __init__(self, commands: Commands, folder: Path, port: int, console: int | None = None) -> None:
         """`console`: the port of one; None: without."""
         self.port = port
         self._log = folder / "up.log"
-        command = [sys.executable, "-m", "lakemq", "up", "--data-dir", "data", "--lake", "lake"]
-        command += ["--port", str(self.port)]
+        self._log.touch()
         environment = os.environ | {"JAVA_HOME": str(a_java_that_never_gets_up(folder / "jdk"))}
         environment |= {
             "LAKEMQ_CONSOLE__ENABLED": str(console is not None),
             "LAKEMQ_CONSOLE__PORT": str(console or 0),
         }
-        with self._log.open("wb") as log:
-            self.process = subprocess.Popen(command, cwd=folder, stderr=log, env=environment, start_new_session=True)
+        arguments = ["up", "--data-dir", "data", "--lake", "lake", "--port", str(port)]
+        self.process = commands.start(arguments, folder, self._log, environment)
 
     @property
     def said(self) -> str:
@@ -66,15 +65,15 @@ class Up:
             time.sleep(0.05)
 
 
-@pytest.fixture
-def up(tmp_path: Path, ports: Ports) -> Iterator[Up]:
-    started = Up(tmp_path, ports.take())
+@contextmanager
+def ready(up: Up, parts: int) -> Generator[None]:
+    """Goes on once it is ready and has started so many processes; it is killed at the end."""
     try:
-        started.wait_for(lambda: len(started.children()) == 2 and "stop with Ctrl-C" in started.said)
-        yield started
+        up.wait_for(lambda: len(up.children()) == parts and "stop with Ctrl-C" in up.said)
+        yield
     finally:
-        started.process.kill()
-        started.process.wait()
+        up.process.kill()
+        up.process.wait()
 
 
 def is_gone(pid: int) -> bool:
@@ -84,71 +83,65 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def test_it_says_where_it_listens_once_it_is_ready_and_stops_on_ctrl_c(up: Up) -> None:
-    assert f"gateway on {url_of('127.0.0.1', up.port)}, log in data" in up.said
-    with HttpClient(url_of("127.0.0.1", up.port)) as client:
-        assert client.is_ready()
-    children = up.children()
-    up.process.send_signal(signal.SIGINT)
-    assert up.process.wait(WAIT_S_MAX) == 0
-    assert all(is_gone(pid) for pid in children)
-
-
-def test_killed_jobs_are_started_again(up: Up) -> None:
-    gateway, jobs = up.children()
-    os.kill(jobs, signal.SIGKILL)
-    up.wait_for(lambda: "jobs ended (killed by SIGKILL); starting again in 1 s" in up.said)
-    up.wait_for(lambda: len(up.children()) == 2)
-    assert up.children()[0] == gateway
-
-
-def test_the_console_is_there_too_and_stops_with_it(tmp_path: Path, ports: Ports) -> None:
-    up = Up(tmp_path, ports.take(), console=(port := ports.take()))
-    try:
+def test_it_says_where_all_of_it_listens_once_it_is_ready_and_stops_on_ctrl_c(
+    tmp_path: Path, ports: Ports, commands: Commands
+) -> None:
+    up = Up(commands, tmp_path, ports.take(), console=(port := ports.take()))
+    with ready(up, parts=3):
+        url = url_of("127.0.0.1", up.port)
+        assert f"gateway on {url}, log in data" in up.said
+        with HttpClient(url) as client:
+            assert client.is_ready()
         up.wait_for(lambda: "console: listening on" in up.said)
-        url = url_of("127.0.0.1", port)
-        assert f"lakemq: console on {url}" in up.said
-        page = httpx.get(url, trust_env=False, verify=TLS, timeout=60).text
-        assert f"{url_of('127.0.0.1', up.port)}/v1/topics/greetings/messages" in page
+        console = url_of("127.0.0.1", port)
+        assert f"lakemq: console on {console}" in up.said
+        page = httpx.get(console, trust_env=False, verify=TLS, timeout=60).text
+        assert f"{url}/v1/topics/greetings/messages" in page
         children = up.children()
         assert len(children) == 3
         up.process.send_signal(signal.SIGINT)
         assert up.process.wait(WAIT_S_MAX) == 0
         assert all(is_gone(pid) for pid in children)
-    finally:
-        up.process.kill()
-        up.process.wait()
 
 
-def test_a_console_whose_port_is_taken_stops_nothing(tmp_path: Path, ports: Ports) -> None:
+def test_what_ends_stops_nothing_else_and_starts_again_and_none_outlives_it(
+    tmp_path: Path, ports: Ports, commands: Commands
+) -> None:
+    """A console whose port is taken, killed jobs, a killed gateway; then it is killed itself."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        up = Up(tmp_path, ports.take(), console=(port := taken.getsockname()[1]))
-        try:
-            up.wait_for(lambda: "stop with Ctrl-C" in up.said)
+        up = Up(commands, tmp_path, ports.take(), console=(port := taken.getsockname()[1]))
+        with ready(up, parts=2):
             said = f"no console, as it can't listen on 127.0.0.1:{port}: Address already in use; set another port"
             assert said in up.said
-            with HttpClient(url_of("127.0.0.1", up.port)) as client:
-                assert client.is_ready()
-        finally:
-            up.process.send_signal(signal.SIGINT)
-            up.process.wait(WAIT_S_MAX)
+            gateway, jobs = up.children()
+            os.kill(jobs, signal.SIGKILL)
+            up.wait_for(lambda: "jobs ended (killed by SIGKILL); starting again in 1 s" in up.said)
+            up.wait_for(lambda: len(up.children()) == 2)
+            assert up.children()[0] == gateway
+            _, jobs = up.children()
+            _kill_gateway(up, gateway)
+            children = up.children()
+            assert (children[0], len(children)) == (jobs, 2)
+            up.process.kill()
+            up.process.wait()
+            up.wait_for(lambda: all(is_gone(pid) for pid in children))
 
 
-def test_a_killed_gateway_is_started_again_on_its_port_with_its_log(up: Up) -> None:
-    gateway, jobs = up.children()
+def _kill_gateway(up: Up, pid: int) -> None:
+    """It comes back on its port, with its log."""
     with HttpClient(url_of("127.0.0.1", up.port)) as client:
         (stored,) = client.produce("orders", [Draft(b"before")])
-        os.kill(gateway, signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
         up.wait_for(lambda: "gateway ended (killed by SIGKILL); starting again in 1 s" in up.said)
         up.wait_for(lambda: "the gateway is ready again" in up.said)
         assert client.message(stored.message_id).body == b"before"
-    assert jobs in up.children()
-    assert len(up.children()) == 2
 
 
-def test_a_gateway_that_can_not_start_ends_all_with_its_reason(tmp_path: Path, ports: Ports) -> None:
+def test_a_gateway_that_can_not_start_ends_all_with_its_reason(
+    tmp_path: Path, ports: Ports, commands: Commands
+) -> None:
     with start_gateway(tmp_path / "data"):
-        up = Up(tmp_path, ports.take())
+        up = Up(commands, tmp_path, ports.take())
         assert up.process.wait(WAIT_S_MAX) == 1
     assert "data is in use" in up.said
     assert "the gateway ended (exit code 1); all is stopped" in up.said
@@ -213,13 +206,6 @@ def test_its_gateway_hears_too_of_what_up_was_told_is_empty(tmp_path: Path) -> N
     }
     settings = load(file, environment={}, options=empty)
     assert (settings.fleet.nameservers, settings.gateway.advertise) == ((), "")
-
-
-def test_its_children_do_not_outlive_it_when_it_is_killed(up: Up) -> None:
-    children = up.children()
-    up.process.kill()
-    up.process.wait()
-    up.wait_for(lambda: all(is_gone(pid) for pid in children))
 
 
 def test_a_port_that_is_taken_is_named_before_anything_starts() -> None:

@@ -54,8 +54,15 @@ class Traffic:
             self.error = error
 
 
-@pytest.mark.parametrize("named", [False, True])
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize(
+    ("killed", "named"),
+    [
+        (False, True),
+        (True, False),
+        pytest.param(False, False, marks=pytest.mark.long),
+        pytest.param(True, True, marks=pytest.mark.long),
+    ],
+)
 def test_clients_go_through_a_change_of_leader(
     tmp_path: Path, killed: bool, named: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lakemq.client import Closed, ConsumeResult, Limits, MessageQueue, MessageView, PullConsumer, PushConsumer, aio
+from lakemq.client.consume import membership
 from lakemq.client.consume.pauses import Pauses
 from lakemq.client.http import HttpClient
 from lakemq.model.errors import ClientNotFound, ConsumeDisabled, InvalidRequest, InvalidTopic
@@ -198,8 +199,9 @@ def test_what_the_operator_and_the_program_paused_ends_by_each_alone() -> None:
 
 
 def test_one_client_that_an_operator_pauses_is_given_nothing_and_others_go_on(
-    gateway: GatewayProcess, topic: str, group: str
+    gateway: GatewayProcess, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(membership, "HEARTBEAT_S", 0.5)  # by which a client says that it is paused
     mine, others = Seen(), Seen()
     with (
         HttpClient(gateway.url) as http,

@@ -28,7 +28,7 @@ from lakemq.client import (
     Unreachable,
     aio,
 )
-from lakemq.client.consume import held_queue
+from lakemq.client.consume import held_queue, push_engine
 from lakemq.model.errors import GroupModelDiffers, InvalidFilter, InvalidRequest, InvalidTopic
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.client.consuming import WAIT_S_MAX, Seen, make_topic, numbered, offsets, put, view, wait_until
@@ -152,6 +152,7 @@ def test_what_the_broker_passes_over_is_committed_within_the_long_poll(
 ) -> None:
     """Regression: a consumer that only met expired or filtered messages kept its lag, if it was closed in its poll."""
     monkeypatch.setattr(held_queue, "PULL_WAIT_S", WAIT_S_MAX)
+    monkeypatch.setattr(push_engine, "COMMIT_S", 0.2)
     there = f"{group}-there"
 
     def is_committed() -> bool:

@@ -18,8 +18,9 @@ from lakemq.client import ConsumeResult, MessageView, PushConsumer, aio
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.rebalance import Assignment
 from lakemq.testing import GatewayProcess, start_gateway
+from tests.client.between import between
 from tests.client.consumer_process import ConsumerProcess
-from tests.client.consuming import Seen, make_topic, numbered, offsets, put, view, wait_until
+from tests.client.consuming import WAIT_S_MAX, Seen, make_topic, numbered, offsets, put, view, wait_until
 
 
 def test_what_a_listener_waits_for_may_be_cancelled(brisk: GatewayProcess, topic: str, group: str) -> None:
@@ -102,21 +103,30 @@ def test_close_gives_a_listener_time_but_not_for_ever(
 
     def slow(_: MessageView) -> None:
         begun.set()
-        gate.wait(60)
+        gate.wait(WAIT_S_MAX)
 
-    options: dict[str, Any] = {"brokers": expiring.url, "consume_from": "first", "orderly": True}
-    consumer = PushConsumer(group, slow, **options)
-    consumer.subscribe(topic)
-    consumer.start()
-    assert begun.wait(60)
-    consumer.close()
-    try:
-        assert view(expiring.url, group)["members"] == [consumer.client_id], "its lock is not given to another yet"
-        with PushConsumer(group, seen.add, **options) as other:
-            other.subscribe(topic)
-            seen.wait(numbered(2))
-    finally:
-        gate.set()
+    options: dict[str, Any] = {"consume_from": "first", "orderly": True}
+
+    def close(url: str) -> None:
+        consumer = PushConsumer(group, slow, brokers=url, **options)
+        consumer.subscribe(topic)
+        consumer.start()
+        assert begun.wait(WAIT_S_MAX)
+        consumer.close()
+
+    async def run() -> None:
+        async with between(expiring.url) as proxy:
+            try:
+                await asyncio.to_thread(close, proxy.url)
+                given_back = [asked for asked in proxy.heard if asked.method == "DELETE"]
+                assert given_back == [], "its lock is not given to another yet"
+                with PushConsumer(group, seen.add, brokers=expiring.url, **options) as other:
+                    await asyncio.to_thread(other.subscribe, topic)
+                    await asyncio.to_thread(seen.wait, numbered(2))
+            finally:
+                gate.set()
+
+    asyncio.run(run())
     assert offsets(expiring.url, group, topic) == {0: 2}
 
 
@@ -208,9 +218,12 @@ def test_who_was_stopped_past_its_expiry_sets_no_offset_back(expiring: GatewayPr
         with PushConsumer(group, seen.add, brokers=expiring.url, consume_from="first") as other:
             other.subscribe(topic)
             wait_until(lambda: set(numbered(100)) <= {*seen.texts, *stopped.texts})
-        assert offsets(expiring.url, group, topic) == {0: 50, 1: 50}
+            for queue_id in range(2):  # whoever sees the last has all that comes before
+                put(expiring.url, topic, [f"last {queue_id}"], queue_id=queue_id)
+            seen.wait(["last 0", "last 1"])
+        assert offsets(expiring.url, group, topic) == {0: 51, 1: 51}
         stopped.signal(signal.SIGCONT)
         wait_until(lambda: view(expiring.url, group)["members"] != [])
         for _ in range(20):
-            assert offsets(expiring.url, group, topic) == {0: 50, 1: 50}
+            assert offsets(expiring.url, group, topic) == {0: 51, 1: 51}
             time.sleep(0.05)

@@ -197,9 +197,11 @@ def test_iteration_leaves_out_what_is_no_longer_its_own(brisk: GatewayProcess, t
         messages = consumer.messages(max_messages=2)
         first = next(messages)
         time.sleep(0.3)
-        again = [next(messages) for _ in range(2)]
-        assert {message.reconsume_times > 0 for message in again} == {True}
-        assert first.text() in {message.text() for message in again}
+        while True:  # on a slow machine the other one may come twice before
+            again = next(messages)
+            assert again.reconsume_times > 0
+            if again.text() == first.text():
+                return
 
 
 def test_iteration_needs_a_topic_and_raises_what_does_not_pass(gateway: GatewayProcess, topic: str, group: str) -> None:

@@ -67,6 +67,9 @@ def check_module(module: str, arguments: list[str], patch: pytest.MonkeyPatch) -
     assert spec is not None, module
     code = cast("SourceLoader", spec.loader).get_code(spec.name)
     assert code is not None
+    if module.startswith("tests.docs.") and "argparse" not in code.co_names:
+        assert not arguments, f"{module} takes none"
+        return  # it would write its page: other tests say whether that is what the code says
     before = signal.getsignal(signal.SIGTERM)
     with patch.context() as here:
         here.setattr(argparse.ArgumentParser, "parse_args", _parse_only)

@@ -1,4 +1,4 @@
-"""The pages that are made of the code are what it says now."""
+"""The pages that are made of the code are what it says now; of docs/http.md test_route_errors.py knows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from lakemq.contract import headers
 from lakemq.gateway.decode import header_fields
-from tests.docs import cli_page, client_page, http_page, tables_page
+from tests.docs import cli_page, client_page, tables_page
 from tests.docs.column_texts import COLUMNS, OF_TABLES
 from tests.docs.documents import ROOT
 
@@ -36,11 +36,6 @@ NO_HEADERS = {
 @pytest.mark.parametrize("made", [cli_page, client_page, tables_page])
 def test_a_page_is_what_the_code_says(made: ModuleType) -> None:
     assert made.FILE.read_text("utf-8") == made.page(), f"python -m {made.__name__} writes it anew"
-
-
-def test_the_http_page_is_what_the_contract_says() -> None:
-    made = http_page.page(http_page.document())
-    assert (ROOT / http_page.FILE).read_text("utf-8") == made, "python -m tests.docs.http_page writes it anew"
 
 
 def test_every_header_is_in_the_contract() -> None:

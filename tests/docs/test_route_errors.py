@@ -1,4 +1,4 @@
-"""The errors of each route in docs/http.md are found in the code."""
+"""docs/http.md is what the contract says, and the errors of each route there are found in the code."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import pytest
 from lakemq.contract import find_routes, leader_routes, routes, schema_routes, user_routes
 from lakemq.contract.route import Route
 from lakemq.web.problems import STATUS
+from tests.docs import http_page
+from tests.docs.documents import ROOT
 from tests.docs.route_errors import of_routes
 
 FOUND = [
@@ -45,3 +47,8 @@ def test_every_route_is_looked_at_and_every_code_is_found_somewhere() -> None:
     assert set(of_routes()) == set(routes.ALL)
     found = {code for codes in of_routes().values() for code in codes}
     assert set(STATUS) - found == OF_ALL | OF_SQL
+
+
+def test_the_http_page_is_what_the_contract_says() -> None:
+    made = http_page.page(http_page.document())
+    assert (ROOT / http_page.FILE).read_text("utf-8") == made, "python -m tests.docs.http_page writes it anew"

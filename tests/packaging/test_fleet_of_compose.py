@@ -11,8 +11,9 @@ from pathlib import Path
 
 import httpx
 
+from lakemq.testing import gateway_process
 from lakemq.testing.gateway_process import environment_of
-from lakemq.testing.server_process import ServerProcess, spawn
+from lakemq.testing.server_process import ServerProcess
 from tests.console.visitor import Visitor
 from tests.packaging.containers import DEPLOY, of_compose
 from tests.ports import free_port
@@ -43,7 +44,7 @@ class Fleet:
         environment = {key: self._placed(name, value) for key, value in service.environment.items()}
         environment |= {f"LAKEMQ_{kind}__HOST": "127.0.0.1", f"LAKEMQ_{kind}__PORT": str(self._ports[name])}
         command = [sys.executable, "-m", "lakemq", *service.arguments]
-        return ServerProcess(service.command, command, environment_of() | environment, spawn)
+        return ServerProcess(service.command, command, environment_of() | environment, gateway_process.spawn_by_default)
 
     def http(self, name: str) -> httpx.Client:
         headers = {"Authorization": f"Bearer {TOKEN}"}

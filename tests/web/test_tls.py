@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import httpx
 import pytest
@@ -30,6 +30,7 @@ from tests.open_files import no_descriptors
 WAIT_S = 60
 DAY_S = 86_400
 ECHO = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+T = TypeVar("T")
 
 
 class Secured(NamedTuple):
@@ -298,36 +299,60 @@ def metric(http: httpx.Client, name: str) -> float:
     return next(float(line.rpartition(" ")[2]) for line in lines if line.partition("{")[0].split(" ")[0] == name)
 
 
+def ask_small(small: Secured, ask: Callable[[httpx.Client], T]) -> T:
+    """What is answered once it was asked in time: on a busy machine that takes longer than small limits allow."""
+    end_s = time.monotonic() + WAIT_S
+    while True:
+        try:
+            with small.client() as http:
+                return ask(http)
+        except httpx.TransportError:
+            assert time.monotonic() < end_s
+
+
+def cut(small: Secured) -> float:
+    """How many connections were cut."""
+    return ask_small(small, lambda http: metric(http, "lakemq_connections_cut_total"))
+
+
 def test_a_handshake_that_does_not_come_is_cut_as_a_head_is(small: Secured) -> None:
     with ExitStack() as opened:
         silent = [opened.enter_context(small.plain_socket()) for _ in range(3)]
         silent[1].sendall(b"\x16\x03\x01\x02\x00")
         assert [read_all(each) for each in silent] == [b""] * 3
-    with small.client() as http:
-        assert metric(http, "lakemq_connections_cut_total") >= 3
+    assert cut(small) >= 3
 
 
 def test_who_is_silent_counts_as_a_connection(small: Secured) -> None:
-    with ExitStack() as opened:
-        for _ in range(8):
-            opened.enter_context(small.plain_socket())
-        with small.plain_socket() as refused:
-            assert read_all(refused) == b"", "at once, before anything was sent"
-    wait_for(lambda: answers(small, trusting(small.authority)))
-    with small.client() as http:
-        assert 'code="busy"' in http.get("/metrics").text
+    def is_refused() -> bool:
+        """Unless this machine is so slow that the silent ones were cut before."""
+        with ExitStack() as opened:
+            for _ in range(8):
+                opened.enter_context(small.plain_socket())
+            with small.plain_socket() as refused:
+                assert read_all(refused) == b"", "at once, before anything was sent"
+        wait_for(lambda: answers(small, trusting(small.authority)))
+        return 'code="busy"' in ask_small(small, lambda http: http.get("/metrics").text)
+
+    wait_for(is_refused)
 
 
 def test_who_does_not_take_his_answer_is_cut(small: Secured) -> None:
-    with small.client() as http:
-        put_topic(http, "untaken")
-        for _ in range(4):
-            assert http.post("/v1/topics/untaken/messages", content=bytes(3_900_000)).status_code == 200
-        before = metric(http, "lakemq_connections_cut_total")
-        with small.socket() as slow:
+    def is_stored(content: bytes) -> bool:
+        return ask_small(small, lambda http: http.post("/v1/topics/untaken/messages", content=content).is_success)
+
+    def is_cut() -> bool:
+        before = cut(small)
+        with suppress(ssl.SSLError, ConnectionError), small.socket() as slow:
             slow.sendall(b"GET /v1/topics/untaken/queues/0/messages?offset=0&max=4 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            wait_for(lambda: metric(http, "lakemq_connections_cut_total") > before)
-            assert len(read_all(slow)) < 3 * 3_900_000
+            wait_for(lambda: cut(small) > before)
+            return len(read_all(slow)) < 3 * 3_900_000
+        return False
+
+    assert ask_small(small, lambda http: http.put("/v1/topics/untaken", json={"queues": 1}).is_success)
+    for _ in range(4):
+        wait_for(lambda: is_stored(bytes(3_900_000)))
+    wait_for(is_cut)
 
 
 def test_others_are_answered_while_many_shake_hands(secured: Secured) -> None:

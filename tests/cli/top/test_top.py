@@ -23,6 +23,7 @@ from lakemq.client.http import HttpClient
 from lakemq.model.message import Draft
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.cli.shell import Run
+from tests.cli.started import heeding_interrupts
 from tests.client.consuming import wait_until
 from tests.client.name_server import NameServer
 from tests.gateway.http_client import connect
@@ -49,17 +50,6 @@ def silent() -> Generator[str]:
     """Where somebody takes connections and never answers."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-
-
-@contextmanager
-def heeding_interrupts() -> Generator[None]:
-    """What is started meanwhile can be interrupted, though a shell has this run in the background, where that is
-    ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 class Terminal:
