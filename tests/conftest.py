@@ -60,8 +60,13 @@ WITHOUT_SESSION = tuple(
 )
 """But for these, which any process may have: the one with the session ends last."""
 
-ON_ANY_DISK = {"LAKEMQ_STORAGE__DISK_HIGH_RATIO": "1.0"}
-"""Of gateways, unless a test says something else: what they let go of depends on no disk that is nearly full."""
+ON_ANY_MACHINE = {
+    "LAKEMQ_STORAGE__DISK_HIGH_RATIO": "1.0",
+    "LAKEMQ_GATEWAY__HEAD_MS_MAX": "60000",
+    "LAKEMQ_GATEWAY__STALL_MS_MAX": "60000",
+}
+"""Of gateways, unless a test says something else: what they let go of depends on no disk that is nearly full, and no
+test that stands still for some seconds is taken for a client that is slow on purpose."""
 
 COVERING = ("tests/model/", "tests/storage/")
 """The tests by which the pure rules and recovery must be covered; all others run at twice the speed without."""
@@ -130,7 +135,7 @@ def forked_gateways(ports: Ports) -> Iterator[None]:
     forks = LazyForks()
 
     def start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
-        return forks.popen(command, ON_ANY_DISK | ports.placed(environment))
+        return forks.popen(command, ON_ANY_MACHINE | ports.placed(environment))
 
     gateway_process.spawn_by_default = start
     yield

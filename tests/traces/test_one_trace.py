@@ -187,19 +187,21 @@ def test_a_recalled_message_says_so_in_its_trace(gateway: GatewayProcess, collec
 
 @pytest.mark.parametrize("how", ["nack", "run out"])
 def test_what_would_come_again_and_has_expired_says_so_in_its_trace(
-    gateway: GatewayProcess, collector: Collector, topic: str, how: str
+    tmp_path: Path, collector: Collector, topic: str, how: str
 ) -> None:
-    make_topic(gateway.url, topic)
-    with connect(gateway) as http:
-        while True:  # once more where it has expired before it is received
-            said = parent()
-            (sent,) = produce(http, topic, {"body": "x", "properties": {"traceparent": said}, "ttl_ms": 2_000})
-            if receive(http, topic, topic, wait_ms=1_000, invisible_ms=2_500):
-                break
+    """By a clock that is set ahead: it expires once it was received, and not before."""
+    said, options = parent(), {"traces__endpoint": collector.url, "delay__levels": "1s 2h"}
+    with Timed(tmp_path, **options) as timed:
+        http = timed.http
+        make_topic(timed.process.url, topic)
+        (sent,) = produce(http, topic, {"body": "x", "properties": {"traceparent": said}, "ttl_ms": HOUR_MS})
+        assert len(receive(http, topic, topic, wait_ms=50_000, invisible_ms=2 * HOUR_MS)) == 1
         if how == "nack":
             asked = {"messages": [{"message_id": sent["message_id"], "delay_level": 2}]}
             assert http.post(f"/v1/groups/{topic}/nacks", json=asked).is_success
-    wait_until(lambda: f"expire {topic}" in counted(collector.of(said[3:35])))
+        timed.pass_ms(2 * HOUR_MS)
+        wait_until(lambda: f"expire {topic}" in counted(collector.of(said[3:35])))
+    assert "Traceback" not in "".join(timed.process.log), timed.process.log
     (expired,) = (span for span in collector.of(said[3:35]) if span.kind == "internal")
     assert (expired.parent_id, expired.failed) == (said[36:52], False)
     assert expired.attributes["messaging.consumer.group.name"] == topic

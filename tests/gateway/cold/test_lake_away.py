@@ -13,11 +13,12 @@ from lakemq.testing import start_gateway
 from tests.gateway.cold.lakes import Lake
 from tests.gateway.cold.test_cold_groups import OPTIONS, leave, receive_all
 from tests.gateway.http_client import connect, is_problem, message_id_at, produce, pull, put_topic
-from tests.gateway.receive.asking import ack, bodies, receive
+from tests.gateway.receive.asking import ack, bodies, change, receive
 from tests.gateway.routing.asking import nack, wait_until
 
 TEXTS = [str(number) for number in range(20)]
 DEAD = 500
+HOUR_MS = 3_600_000
 FAULT = "what has left the log can't be read: no lake of this broker is in "
 
 
@@ -123,9 +124,11 @@ def test_who_reads_history_meanwhile_is_told_and_nothing_is_passed_over(scene: S
 
 def test_what_runs_out_meanwhile_comes_again_once_it_is_back(scene: Scene) -> None:
     http = scene.http
-    taken = receive(http, "late", "t", max=3, invisible_ms=5_000)
+    taken = receive(http, "late", "t", max=3, invisible_ms=HOUR_MS)
     assert len(taken) == 3
     scene.take_away()
+    for each in taken:
+        assert change(http, "late", each["receipt"], 1).status_code == 200
     wait_until(lambda: scene.faults() != [], "nobody has looked for the messages")
     scene.put_back()
     found = receive_all(http, "late", "t", len(TEXTS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,12 +13,18 @@ from lakemq.gateway.filter import compile_filter
 from lakemq.model.errors import InvalidFilter
 from tests.gateway.filter.reference import COLUMNS, Expected, Row, conditions, rows, to_batch
 
+EXAMPLES = pytest.mark.parametrize("examples", [150, pytest.param(1_000, marks=pytest.mark.long)])
 
-@settings(max_examples=400, deadline=None)
-@given(conditions, st.lists(rows, min_size=1, max_size=4))
-def test_a_predicate_says_of_every_row_what_a_plain_function_says(condition: Expected, messages: list[Row]) -> None:
-    compiled = compile_filter(condition.sql, COLUMNS)
-    assert compiled.evaluate(to_batch(messages)).to_pylist() == [condition.of(message) for message in messages]
+
+@EXAMPLES
+def test_a_predicate_says_of_every_row_what_a_plain_function_says(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(conditions, st.lists(rows, min_size=1, max_size=4))
+    def says(condition: Expected, messages: list[Row]) -> None:
+        compiled = compile_filter(condition.sql, COLUMNS)
+        assert compiled.evaluate(to_batch(messages)).to_pylist() == [condition.of(message) for message in messages]
+
+    says()
 
 
 @settings(max_examples=100, deadline=None)
@@ -47,8 +54,12 @@ def broken(draw: st.DrawFn) -> str:
     return "".join(pieces)
 
 
-@settings(max_examples=400, deadline=None)
-@given(broken() | st.text(max_size=60) | st.lists(st.sampled_from(PIECES.split()), max_size=12).map(" ".join))
-def test_no_text_raises_anything_but_invalid_filter(text: str) -> None:
-    with suppress(InvalidFilter):
-        compile_filter(text, COLUMNS).evaluate(to_batch([]))
+@EXAMPLES
+def test_no_text_raises_anything_but_invalid_filter(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(broken() | st.text(max_size=60) | st.lists(st.sampled_from(PIECES.split()), max_size=12).map(" ".join))
+    def raises(text: str) -> None:
+        with suppress(InvalidFilter):
+            compile_filter(text, COLUMNS).evaluate(to_batch([]))
+
+    raises()

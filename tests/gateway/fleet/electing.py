@@ -26,6 +26,10 @@ ELECTED: dict[str, Any] = {
 }
 """A leader's place is taken within seconds, and not while a busy machine stands still for a moment."""
 SYNC: dict[str, Any] = {**ELECTED, "replication__ack": "sync"}
+PATIENT: dict[str, Any] = {**SYNC, "replication__silent_ms": 90_000, "replication__confirm_ms_max": 100_000}
+"""Nobody is let go because its process stood still: who follows may lead for as long as any of these tests takes."""
+LASTING: dict[str, Any] = {**PATIENT, "fleet__lease_ms": 20_000}
+"""Nor does anybody lead because the leader stood still for some seconds: it gives its place away by order alone."""
 
 
 class Replicas:

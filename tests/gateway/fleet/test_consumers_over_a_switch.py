@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.gateway.fleet.electing import SYNC, Replicas, replicas, role_of
+from tests.gateway.fleet.electing import LASTING, PATIENT, Replicas, replicas, role_of
 from tests.gateway.fleet.following import broker_of
 from tests.gateway.http_client import produce, pull, put_topic
 from tests.gateway.receive.asking import ack, receive
@@ -44,7 +44,7 @@ def switch(fleet: Replicas, how: str) -> httpx.Client:
 
 @pytest.mark.parametrize("how", ["killed", "handed over"])
 def test_consumers_go_on_where_they_were_in_every_queue(tmp_path: Path, how: str) -> None:
-    with replicas(tmp_path, **SYNC) as fleet:
+    with replicas(tmp_path, **(PATIENT if how == "killed" else LASTING)) as fleet:
         leader = fleet.http(0)
         put_topic(leader, "t", queues=QUEUES)
         fill(leader, 0, EACH)

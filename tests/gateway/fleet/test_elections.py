@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 
 from lakemq.testing import start_nameserver
-from tests.gateway.fleet.electing import SYNC, Replicas, replicas, role_of
+from tests.gateway.fleet.electing import PATIENT, Replicas, replicas, role_of
 from tests.gateway.fleet.following import broker_of, degraded, wait_for
 from tests.gateway.http_client import is_problem, produce, pull_all
 from tests.gateway.routing.asking import wait_until
@@ -20,7 +20,7 @@ def ready(http: httpx.Client) -> str:
 
 
 def test_replica_0_begins_and_the_others_wait_for_that(tmp_path: Path) -> None:
-    fleet = Replicas(tmp_path, **SYNC)
+    fleet = Replicas(tmp_path, **PATIENT)
     try:
         waits = fleet.start(1)
         wait_until(lambda: "replica 0 begins one" in ready(waits))
@@ -36,7 +36,7 @@ def test_replica_0_begins_and_the_others_wait_for_that(tmp_path: Path) -> None:
 
 
 def test_who_goes_by_a_later_leader_is_sent_nothing_and_the_leader_looks_who_leads(tmp_path: Path) -> None:
-    with replicas(tmp_path, count=1, **SYNC) as fleet:
+    with replicas(tmp_path, count=1, **PATIENT) as fleet:
         leader = fleet.http(0)
         produce(leader, "t", "0")
         follower = {"from": 0, "replica": 1, "incarnation": "x", "durable": 0, "epoch": 1}
@@ -47,7 +47,7 @@ def test_who_goes_by_a_later_leader_is_sent_nothing_and_the_leader_looks_who_lea
 
 
 def test_a_store_that_has_lost_who_led_is_not_believed(tmp_path: Path) -> None:
-    with replicas(tmp_path, **SYNC) as fleet:
+    with replicas(tmp_path, **PATIENT) as fleet:
         produce(fleet.http(0), "t", "0")
         wait_for(fleet.http(1), fleet.http(0))
         fleet.kill(0)
@@ -69,7 +69,7 @@ def test_a_store_that_has_lost_who_led_is_not_believed(tmp_path: Path) -> None:
 
 
 def test_a_follower_says_that_it_can_not_see_who_leads_until_it_can_again(tmp_path: Path) -> None:
-    with replicas(tmp_path, **SYNC) as fleet:
+    with replicas(tmp_path, **PATIENT) as fleet:
         (tmp_path / "store").rename(tmp_path / "away")
         wait_until(lambda: "who leads can't be seen" in degraded(fleet.http(1)))
         (tmp_path / "away").rename(tmp_path / "store")
@@ -78,7 +78,7 @@ def test_a_follower_says_that_it_can_not_see_who_leads_until_it_can_again(tmp_pa
 
 def test_a_leader_whose_log_is_gone_follows_a_member_that_has_all(tmp_path: Path) -> None:
     """As where the disk of the log isn't mounted: it led again within its lease, with a new log."""
-    with replicas(tmp_path, **SYNC) as fleet:
+    with replicas(tmp_path, **PATIENT) as fleet:
         produce(fleet.http(0), "t", "acknowledged")
         log_id = broker_of(fleet.http(0))["log_id"]
         fleet.kill(0)
@@ -94,7 +94,7 @@ def test_a_leader_whose_log_is_gone_follows_a_member_that_has_all(tmp_path: Path
 def test_a_replica_0_that_has_nothing_begins_no_log_where_another_replica_has_one(tmp_path: Path) -> None:
     with start_nameserver() as names:
         port = int(names.url.rpartition(":")[2])
-        with replicas(tmp_path, **SYNC, fleet__nameservers=names.url) as fleet:
+        with replicas(tmp_path, **PATIENT, fleet__nameservers=names.url) as fleet:
             produce(fleet.http(0), "t", "0")
             wait_for(fleet.http(1), fleet.http(0))
             fleet.stop(0)
@@ -129,7 +129,7 @@ def test_brokers_that_took_turns_leave_nothing_behind_and_name_servers_know_who_
             brokers = asked.get("/v1/routes").json()["brokers"]
             return [(each["replica"], each["role"]) for broker in brokers for each in broker["replicas"]]
 
-        with replicas(tmp_path, **SYNC, fleet__nameservers=names.url) as fleet:
+        with replicas(tmp_path, **PATIENT, fleet__nameservers=names.url) as fleet:
             produce(fleet.http(0), "t", "0")
             process = Path(f"/proc/{fleet.running[0].pid}")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from lakemq.testing import start_gateway
-from tests.gateway.fleet.electing import SYNC, Replicas, role_of
+from tests.gateway.fleet.electing import PATIENT, Replicas, role_of
 from tests.gateway.fleet.following import SMALL, broker_of, start_follower, wait_for
 from tests.gateway.http_client import connect, produce, pull_all
 from tests.gateway.routing.asking import wait_until
@@ -34,7 +34,7 @@ def test_a_static_primary_and_its_follower_elect_from_then_on(tmp_path: Path) ->
     with static_pair(tmp_path) as leads:
         wait_until(lambda: broker_of(leads)["in_sync"] == [0, 1])
         log_id, epoch = broker_of(leads)["log_id"], broker_of(leads)["epoch"]
-    fleet = Replicas(tmp_path, **SYNC)
+    fleet = Replicas(tmp_path, **PATIENT)
     try:
         fleet.start(1)  # it waits: replica 0 begins the record
         leads = fleet.start(0)
@@ -63,7 +63,7 @@ def test_a_primary_that_was_killed_as_a_static_one_leads_on_with_a_follower_that
         produce(leads, "t", "at the primary alone")
         epoch = broker_of(leads)["epoch"]
         primary.kill()
-    fleet = Replicas(tmp_path, **SYNC, storage__memory_survives=False)
+    fleet = Replicas(tmp_path, **PATIENT, storage__memory_survives=False)
     try:
         leads = fleet.start(0)
         wait_until(lambda: role_of(leads) == "primary")
@@ -85,7 +85,7 @@ def test_a_static_follower_that_leads_by_order_has_followers_that_come_into_sync
     with static_pair(tmp_path):
         pass
     shutil.rmtree(tmp_path / "0")
-    fleet = Replicas(tmp_path, **SYNC)
+    fleet = Replicas(tmp_path, **PATIENT)
     try:
         one = fleet.start(1)
         wait_until(lambda: role_of(one) == "follower")

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
-from lakemq.gateway.process.exchange import END_S
+import pytest
+
+from lakemq.gateway.process import exchange
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.layout import LARGE_BYTES
 from tests.gateway.fleet.electing import role_of
@@ -17,6 +19,7 @@ from tests.gateway.http_client import WAIT_S, produce, produce_arrow, pull_all
 from tests.gateway.routing.asking import wait_until
 
 PATIENT_MS = 40_000
+END_S = 0.5
 ROWS = 5
 BODY = "x" * (LARGE_BYTES // (ROWS - 1))
 
@@ -35,8 +38,9 @@ class SlowToWrite(Files):
 
 
 def test_what_a_thread_writes_as_a_leader_hands_over_is_in_the_next_one_s_log_if_it_is_acknowledged(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(exchange, "END_S", END_S)
     patient = {"replication__silent_ms": PATIENT_MS, "replication__confirm_ms_max": 2 * PATIENT_MS}
     files, options = SlowToWrite(), {"replication__ack": "async", **patient}
     with (

@@ -17,7 +17,7 @@ from tests.gateway.http_client import connect, is_problem, pull_all, put_topic
 from tests.gateway.routing.asking import wait_until
 from tests.gateway.sinks.asking import commit, put_part, sink_of
 
-ELECTED = {"fleet__leader": "object-store", "fleet__lease_ms": 2_000}
+ELECTED = {"fleet__leader": "object-store", "fleet__lease_ms": 4_000}
 STALLING = "tests.gateway.fleet.stalling_gateway"
 
 

@@ -8,6 +8,9 @@ import httpx
 from lakemq.gateway.pull import history as history_of
 from lakemq.testing import start_gateway
 from tests.gateway.http_client import connect, is_problem, produce, put_topic
+from tests.gateway.timed import Timed
+
+HOUR_MS = 3_600_000
 
 
 def history(http: httpx.Client, message_id: str, **query: str) -> dict[str, Any]:
@@ -38,13 +41,19 @@ def nack(http: httpx.Client, group: str, message: dict[str, Any], level: int, re
     http.post(f"/v1/groups/{group}/nacks", json=content).raise_for_status()
 
 
-def test_a_message_that_is_retried_dead_redriven_and_acknowledged_has_all_of_it(http: httpx.Client, topic: str) -> None:
+def test_a_message_that_is_retried_dead_redriven_and_acknowledged_has_all_of_it(tmp_path: Path, topic: str) -> None:
+    with Timed(tmp_path, delay__levels="1h") as timed:
+        live_through_all(timed, timed.http, topic)
+
+
+def live_through_all(timed: Timed, http: httpx.Client, topic: str) -> None:
     put_topic(http, topic)
     (stored,) = produce(http, topic, {"body": "x"})
     name = stored["message_id"]
     nack(http, topic, receive(http, topic, topic), 1, "first")
     waits = until(http, name, "nacked", "scheduled")
     assert waits["events"][-1]["pending"] is True
+    timed.pass_ms(HOUR_MS)
     until(http, name, "scheduled", "retried")
     nack(http, topic, receive(http, topic, topic), -1, "second")
     dead = until(http, name, "nacked", "dead")

@@ -3,39 +3,49 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
 from lakemq.gateway.process.embedded import Embedded
-from lakemq.settings import Broker, Gateway, Settings, Storage
+from lakemq.settings import Broker, Gateway, Idempotency, Settings, Storage
 from lakemq.testing import FaultyFiles
 from tests.gateway.http_client import TLS, WAIT_S, produce, pull, put_topic
 
 MESSAGES = 48
 """Of 300 kB: there are far more segments than indexes are kept."""
 LOOP = "lakemq gateway"
+HOUR_MS = 3_600_000
 KEY = {"Idempotency-Key": "k"}
+
+
+class _Stored(NamedTuple):
+    """A log of many segments, in a folder of which each test has a copy."""
+
+    folder: Path
+    keyed: dict[str, Any]
+    """What the request with `KEY` was answered, before these."""
+    scheduled: str
+    """A message that waits since before these."""
+    stored_ms: list[int]
+    """When each message was."""
+    ids: list[str]
 
 
 class _Watched(FaultyFiles):
     """In which threads indexes are read."""
 
-    def __init__(self) -> None:
+    def __init__(self, stored: _Stored) -> None:
         super().__init__()
         self.threads: list[str] = []
-        self.stored_ms: list[int] = []
-        """When each message was."""
-        self.keyed: dict[str, Any] = {}
-        """What the request with `KEY` was answered, before these."""
-        self.ids: list[str] = []
-        self.scheduled = ""
-        """A message that waits since before these."""
+        self.keyed, self.scheduled = stored.keyed, stored.scheduled
+        self.stored_ms, self.ids = stored.stored_ms, stored.ids
         self.begun, self.goes_on = threading.Event(), threading.Event()
         """Whether an index is being read, and whether it may be."""
         self.goes_on.set()
@@ -54,31 +64,39 @@ class _Watched(FaultyFiles):
         return bool(threads)
 
 
-@pytest.fixture
-def files() -> _Watched:
-    return _Watched()
+def settings_of(folder: Path) -> Settings:
+    values = {"data_dir": folder, "segment_bytes": 2**20, "free_bytes_min": 0, "disk_high_ratio": 1.0}
+    storage = Storage.model_validate({**values, "verify_ms": 0})
+    # A key is known for as long as any of these tests takes.
+    known = Idempotency(window_ms=HOUR_MS)
+    return Settings(broker=Broker(name="b"), gateway=Gateway(port=0), storage=storage, idempotency=known)
 
 
-@pytest.fixture
-def http(tmp_path: Path, files: _Watched) -> Iterator[httpx.Client]:
-    """A client of a gateway that has just started on a log of many segments."""
-    values = {"data_dir": tmp_path, "segment_bytes": 2**20, "free_bytes_min": 0, "disk_high_ratio": 1.0}
-    settings = Settings(
-        broker=Broker(name="b"), gateway=Gateway(port=0), storage=Storage.model_validate({**values, "verify_ms": 0})
-    )
-    first = Embedded(settings)
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> _Stored:
+    folder = tmp_path_factory.mktemp("stored") / "data"
+    first = Embedded(settings_of(folder))
     with connect(first) as client:
         put_topic(client, "t")
         put_topic(client, "other")
-        files.keyed = client.post("/v1/topics/other/messages", content=b"once", headers=KEY).json()
-        (late,) = produce(client, "t", {"body": "later", "delay_ms": 600_000})
-        files.scheduled = late["message_id"]
-        for _ in range(MESSAGES):
-            (stored,) = produce(client, "t", {"body": os.urandom(150_000).hex(), "keys": ["k"]})
-            files.stored_ms.append(stored["store_time_ms"])
-            files.ids.append(stored["message_id"])
+        keyed = client.post("/v1/topics/other/messages", content=b"once", headers=KEY).json()
+        (late,) = produce(client, "t", {"body": "later", "delay_ms": HOUR_MS})
+        bodies = ({"body": os.urandom(150_000).hex(), "keys": ["k"]} for _ in range(MESSAGES))
+        placed = [produce(client, "t", each)[0] for each in bodies]
     first.stop()
-    again = Embedded(settings, files=files)
+    times, ids = [each["store_time_ms"] for each in placed], [each["message_id"] for each in placed]
+    return _Stored(folder, keyed, late["message_id"], times, ids)
+
+
+@pytest.fixture
+def files(stored: _Stored) -> _Watched:
+    return _Watched(stored)
+
+
+@pytest.fixture
+def http(tmp_path: Path, stored: _Stored, files: _Watched) -> Iterator[httpx.Client]:
+    """A client of a gateway that has just started on a log of many segments."""
+    again = Embedded(settings_of(Path(shutil.copytree(stored.folder, tmp_path / "data"))), files=files)
     with connect(again) as client:
         files.threads.clear()
         yield client

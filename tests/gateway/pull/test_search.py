@@ -15,11 +15,16 @@ def search(http: httpx.Client, topic: str, **query: Any) -> dict[str, Any]:
 
 
 def whole(http: httpx.Client, topic: str, **query: Any) -> list[str]:
-    """The bodies of all pages: on a busy machine one comes less far."""
-    found = list[str]()
+    """The bodies of all pages."""
+    return [each["body"] for each in messages(http, topic, **query)]
+
+
+def messages(http: httpx.Client, topic: str, **query: Any) -> list[dict[str, Any]]:
+    """Those of all pages: on a busy machine one comes less far."""
+    found = list[dict[str, Any]]()
     while True:
         answer = search(http, topic, **query)
-        found += bodies(answer)
+        found += answer["messages"]
         if answer["next_before"] is None:
             assert answer["reached"] >= answer["log_begin"]
             return found
@@ -72,7 +77,7 @@ def test_a_search_goes_on_where_it_ended(http: httpx.Client, filled: str) -> Non
 
 
 def test_a_search_keeps_to_its_time(http: httpx.Client, filled: str) -> None:
-    (middle,) = search(http, filled, key="k5")["messages"]
+    (middle,) = messages(http, filled, key="k5")
     time_ms = middle["store_time_ms"]
     since = whole(http, filled, property="n", begin_ms=time_ms)
     until = whole(http, filled, property="n", end_ms=time_ms)

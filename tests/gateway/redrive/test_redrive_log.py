@@ -242,7 +242,7 @@ def test_letters_are_kept_no_longer_than_their_group(harness: RoutingHarness) ->
 
 def test_a_redrive_ends_with_its_group(harness: RoutingHarness) -> None:
     make_dead(harness, 50)
-    redrive_id = begin(harness, rate_per_s=1)
+    redrive_id = begin(harness, rate_per_s=SLOW)
     until_first_of(harness, 50)
     harness.run(harness.broker.groups.delete(GROUP))
     shown = finished(harness, redrive_id)

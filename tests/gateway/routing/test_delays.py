@@ -11,7 +11,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from lakemq.testing import GatewayProcess, start_gateway
+from lakemq.testing import start_gateway
 from tests.gateway.http_client import (
     ARROW,
     connect,
@@ -174,9 +174,9 @@ def test_what_waits_survives_a_kill_and_an_hour_and_comes_once(tmp_path: Path) -
         assert len(pull_all(http, "t")) == 50
 
 
-def test_metrics_say_what_waits(fresh_gateway: GatewayProcess) -> None:
-    with connect(fresh_gateway) as http:
-        produce(http, "t", {"body": "x", "delay_ms": 60_000}, {"body": "y", "delay_ms": 9_000})
+def test_metrics_say_what_waits(tmp_path: Path) -> None:
+    with start_gateway(tmp_path, routing__lead_ms=600_000) as gateway, connect(gateway) as http:
+        produce(http, "t", {"body": "x", "delay_ms": HOUR_MS}, {"body": "y", "delay_ms": 500_000})
         metrics = http.get("/metrics").text
     assert 'lakemq_waiting{kind="delay"} 2.0' in metrics
     assert "lakemq_due_soon 1.0" in metrics
@@ -205,7 +205,7 @@ def test_a_segment_leaves_and_what_waits_in_it_moves_on(tmp_path: Path) -> None:
     settings = {"storage__segment_bytes": 2**20, "storage__retention_ms": 0, "routing__grace_ms": -1}
     settings |= {"storage__compacted_grace_ms": 0, "lake__verify": 0}
     with start_gateway(tmp_path, **settings) as gateway, connect(gateway) as http:
-        early, late = produce(http, "t", {"body": "a", "delay_ms": 60_000}, {"body": "b", "delay_ms": 120_000})
+        early, late = produce(http, "t", {"body": "a", "delay_ms": 1_800_000}, {"body": "b", "delay_ms": 1_900_000})
         for _ in range(3):
             produce(http, "u", secrets.token_hex(2**20))
         end = http.get("/v1/broker").json()["max_position"]

@@ -28,7 +28,7 @@ def filled(chance: random.Random, span_ms: int) -> tuple[DueTimes, BitMap64, lis
     """Times, which of them wait, and these in the order that they are due in."""
     times, places, position = DueTimes(), list[Place](), 0
     for _ in range(chance.randrange(30)):
-        position += chance.choice([0, 1, 2**33])
+        position += chance.choice([0, 1, 1, 2**32 + 1])
         fresh = [NOW + chance.randrange(span_ms) for _ in range(chance.randrange(12))]
         times.add(position, fresh)
         places += [Place(due, position + at) for at, due in enumerate(fresh)]

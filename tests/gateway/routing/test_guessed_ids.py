@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pyarrow as pa
+import pytest
 
 from lakemq.model.ids import split_nonce
 from lakemq.model.names import HALF_TOPIC, OP_TOPIC, RECEIVE_TOPIC
@@ -15,6 +17,14 @@ from lakemq.testing import start_gateway
 from tests.gateway.http_client import connect, is_problem, produce, pull_all
 from tests.gateway.receive.asking import ack, change, receive
 from tests.gateway.routing.asking import begin, checks, decide, half_id, nack, position, resolve
+
+
+@pytest.fixture(scope="module")
+def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """A gateway that checks no transaction by itself, however long a test takes."""
+    options = {"transactions__timeout_ms": 3_600_000, "transactions__check_answer_ms": 3_600_000}
+    with start_gateway(tmp_path_factory.mktemp("guessed"), **options) as gateway, connect(gateway) as client:
+        yield client
 
 
 def others(given: str, other: str) -> list[str]:

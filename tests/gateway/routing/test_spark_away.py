@@ -10,10 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
+from lakemq.gateway.routing.jobs import ALIVE_MS
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import connect, is_problem, produce, pull_all
 from tests.gateway.routing.asking import begin, checks, halves_left, nack, now_ms, resolve, wait_until
 from tests.gateway.timed import Timed
+from tests.pauses import within
 
 HOUR_MS = 3_600_000
 SETTINGS: dict[str, Any] = {
@@ -106,10 +108,14 @@ def check_a_job(http: httpx.Client) -> None:
         {"name": "delay", "position": end, "topics": ["SCHEDULE_TOPIC_XXXX"]},
         {"name": "maintenance"},
     ]
-    told = http.put("/v1/jobs", json={"jobs": beats}).json()
-    assert told.pop("schemas")  # of which the jobs ask when it is another
-    assert told == {"broker": "broker-a", "log_levels": None}
-    broker = http.get("/v1/broker").json()
+
+    def beat_and_look() -> tuple[dict[str, Any], str]:
+        told = http.put("/v1/jobs", json={"jobs": beats}).json()
+        assert told.pop("schemas")  # of which the jobs ask when it is another
+        assert told == {"broker": "broker-a", "log_levels": None}
+        return http.get("/v1/broker").json(), http.get("/metrics").text
+
+    broker, metrics = within(ALIVE_MS / 1000, beat_and_look)
     jobs = broker["jobs"]
     assert [job["alive"] for job in jobs.values()] == [True, True, True]
     assert (jobs["lake"]["lag"], jobs["delay"]["lag"], jobs["maintenance"]["lag"]) == (
@@ -118,7 +124,6 @@ def check_a_job(http: httpx.Client) -> None:
         None,
     )
     assert jobs["lake"]["last_heartbeat_ms"] <= now_ms()
-    metrics = http.get("/metrics").text
     assert 'lakemq_job_alive{job="lake"} 1.0' in metrics
     assert f'lakemq_job_lag{{job="lake"}} {float(broker["max_position"] - end)}' in metrics
     assert 'lakemq_overdue{kind="delay"}' in metrics

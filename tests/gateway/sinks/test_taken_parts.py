@@ -26,11 +26,17 @@ def stage(directory: Path, name: str = "a") -> tuple[Staging, Part]:
     """A part that is staged in a folder of its own."""
     staging = Staging(directory, Files())
     staging.load()
-    payload = pack(pa.RecordBatch.from_pydict({"body": pa.array([b"1", b"22"], pa.binary())}))
-    part = Part("s", 0, name, "t", None, 2, 0, 0, False, 0, crc32c(payload), payload.size, 5)
-    staging.write(part, payload)
+    part = write(staging, name)
     staging.enter(part)
     return staging, part
+
+
+def write(staging: Staging, name: str = "a", **token: str) -> Part:
+    """The same part each time, but for its token where none is given."""
+    payload = pack(pa.RecordBatch.from_pydict({"body": pa.array([b"1", b"22"], pa.binary())}))
+    part = Part("s", 0, name, "t", None, 2, 0, 0, False, 0, crc32c(payload), payload.size, 5, **token)
+    staging.write(part, payload)
+    return part
 
 
 def pieces(data: bytes, size: int) -> Iterator[bytes]:
@@ -103,6 +109,8 @@ def test_of_two_files_of_one_part_the_committed_one_is_it(tmp_path: Path) -> Non
 
 
 SYNCS: dict[str, Callable[[Staging, str, bytes], Part]] = {
+    "gateway.sinks.staging.Staging.write: replace.sync": lambda here, token, _: write(here, token=token),
+    "gateway.sinks.staging.Staging.write: replace.sync_dir": lambda here, token, _: write(here, token=token),
     "gateway.sinks.staging.Staging.take: replace.sync": lambda here, token, data: here.take(token, [data]),
     "gateway.sinks.staging.Staging.take: replace.sync_dir": lambda here, token, data: here.take(token, [data]),
     "gateway.sinks.staging.Staging.adopt: sync_dir": lambda here, token, data: [

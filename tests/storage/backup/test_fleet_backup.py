@@ -21,7 +21,7 @@ from lakemq.storage.lake.progress import read_progress
 from lakemq.testing import start_nameserver
 from tests.client.consuming import wait_until
 from tests.gateway.cold.lakes import Lake
-from tests.gateway.fleet.electing import SYNC, Replicas, role_of
+from tests.gateway.fleet.electing import PATIENT, Replicas, role_of
 from tests.gateway.fleet.following import broker_of, wait_for
 from tests.gateway.http_client import produce, pull, pull_all, put_topic
 
@@ -38,7 +38,7 @@ def fleet_of(folder: Path, nameserver: str) -> Generator[dict[str, Replicas]]:
         for name in BROKERS:
             (folder / name).mkdir(exist_ok=True)
             options: dict[str, Any] = {
-                **SYNC,
+                **PATIENT,
                 "broker__name": name,
                 "fleet__nameservers": nameserver,
                 "lake__dir": folder / "lake",

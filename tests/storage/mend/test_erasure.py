@@ -199,8 +199,9 @@ def test_a_hole_that_was_looked_up_is_no_message_to_who_reads_the_log(tmp_path: 
 
 
 @pytest.mark.timeout(900)  # many starts: minutes on a machine that does much else
-def test_power_cut_at_any_new_name_leaves_what_a_start_takes(tmp_path: Path) -> None:
-    for seed in range(160):
+@pytest.mark.parametrize("seeds", [range(48), pytest.param(range(48, 400), marks=pytest.mark.long)])
+def test_power_cut_at_any_new_name_leaves_what_a_start_takes(tmp_path: Path, seeds: range) -> None:
+    for seed in seeds:
         root = tmp_path / str(seed)
         root.mkdir()
         files = LossyFiles(root, seed)

@@ -13,12 +13,13 @@ from lakemq.testing import FaultyFiles
 from tests.storage.harness import LogHarness
 from tests.storage.read_faults import count_reads, run_read_fault
 
-FIRST, ROUNDS = 20_000, 24
+FIRST, ROUNDS, LONG_ROUNDS = 20_000, 8, 400
 
 
-def test_reads_that_the_disk_refuses_cost_nothing_and_are_told_with_a_code(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rounds", [ROUNDS, pytest.param(LONG_ROUNDS, marks=pytest.mark.long)])
+def test_reads_that_the_disk_refuses_cost_nothing_and_are_told_with_a_code(tmp_path: Path, rounds: int) -> None:
     reads = count_reads(tmp_path)
-    for seed in range(FIRST, FIRST + ROUNDS):
+    for seed in range(FIRST, FIRST + rounds):
         run_read_fault(seed, reads)
 
 
