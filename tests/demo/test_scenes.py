@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from threading import Thread
 
 import httpx
+import pyarrow as pa
 import pytest
 
 from lakemq.cli.demo import boarding, booking, failing
 from lakemq.cli.demo.flights import message_batches, read_flights
 from lakemq.cli.demo.queries import TOPIC
 from lakemq.client.http import HttpClient
+from lakemq.model.errors import AlreadyDelivered
 from lakemq.testing import start_gateway
 from tests.as_administrator import AsAdministrator
 
 FLIGHTS = 400
 HALVES = "RMQ_SYS_TRANS_HALF_TOPIC"
+LEADS_MS = (2_000, 20_000, 80_000)
+HOUR_MS = 500
+
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +38,33 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield gateway.url
 
 
-def test_each_boarding_call_is_heard_once_but_for_the_recalled(url: str) -> None:
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody gives up because the machine stood still; and flights depart more quickly."""
+    monkeypatch.setattr(boarding, "HOUR_MS", HOUR_MS)
+    for module, name, long in (
+        (boarding, "PATIENCE_MS", 600_000),
+        (booking, "WAIT_MS", 60_000),
+        (booking, "CHECK_S_MAX", 600.0),
+        (failing, "PATIENCE_S", 600.0),
+    ):
+        monkeypatch.setattr(module, name, long)
+
+
+def boarded(url: str, flights: pa.Table, monkeypatch: pytest.MonkeyPatch) -> boarding.Boarding:
+    """What a consumer heard. Where the machine stood still until a call was due that is recalled, once more, with more
+    time until then."""
+    for lead_ms in LEADS_MS:
+        monkeypatch.setattr(boarding, "TOPIC", f"boarding-{lead_ms}")
+        monkeypatch.setattr(boarding, "LEAD_MS", lead_ms)
+        with suppress(AlreadyDelivered):
+            return boarding.board(url, flights)
+    raise AssertionError("each call is due before it is recalled")
+
+
+def test_each_boarding_call_is_heard_once_but_for_the_recalled(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     flights = read_flights(FLIGHTS)
-    seen = boarding.board(url, flights)
+    seen = boarded(url, flights, monkeypatch)
     expected = [row["sequence"] for row in flights.slice(0, seen.scheduled).to_pylist() if row["dep_delay"] is not None]
     assert sorted(seen.called) == expected[:-1]  # the last one is recalled too
     assert (seen.recalled_calls, seen.early, seen.out_of_time_order) == (0, 0, 0)

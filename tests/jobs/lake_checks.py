@@ -25,6 +25,23 @@ def rows_of(lake: Path, table: str, columns: list[str]) -> list[tuple[Any, ...]]
     return sorted(zip(*(found[name].to_pylist() for name in columns), strict=True))
 
 
+class Seen:
+    """A table's rows, sorted, read again only as there are other versions of it: for who looks again and again, and
+    would take processor time from who writes it."""
+
+    def __init__(self, lake: Path, table: str, columns: list[str]) -> None:
+        self._where, self._columns = (lake, table), columns
+        self._entries: set[str] = set()
+        self._rows: list[tuple[Any, ...]] = []
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        lake, table = self._where
+        entries = {each.name for each in (lake / table / "_delta_log").glob("0*.json")}
+        if entries != self._entries:
+            self._rows, self._entries = rows_of(lake, table, self._columns), entries
+        return self._rows
+
+
 def write_file(table: Path, rows: pa.Table) -> list[str]:
     """A file with those rows, as `DeltaWriter.append` takes it."""
     with NewFile(table, rows.schema, ()) as file:

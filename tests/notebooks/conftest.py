@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from tests.notebooks.site import Site, open_site
 
-TIMEOUT_S = 400
+TIMEOUT_S = 900
 """A cold JVM on a busy machine takes minutes, and whichever test is first waits for it."""
 
 

@@ -25,7 +25,7 @@ from tests.jobs.lake_checks import wait_until_compacted
 from tests.jobs.streams import LakeRun
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-CELL_S_MAX = 150
+CELL_S_MAX = 300
 
 
 @dataclass(frozen=True)

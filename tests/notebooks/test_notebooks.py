@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
@@ -16,6 +17,8 @@ from lakemq.jobs.notebook.html import to_html
 from lakemq.jobs.notebook.to_jupyter import read_notebook
 from tests.cli.shell import Run
 from tests.notebooks.site import CELL_S_MAX, NOTEBOOKS, Site
+
+LIMITS_S = (4, 16, 64)
 
 
 def outputs(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
@@ -127,11 +130,25 @@ def test_a_plain_python_runs_one_too(site: Site, tmp_path: Path) -> None:
     assert re.search(r"^anna +\d+ +\d+$", done.stdout, re.MULTILINE)
 
 
+def failed(site: Site, path: Path, limits_s: Sequence[int]) -> tuple[str, nbformat.NotebookNode]:
+    """What is said of the second cell, and the notebook. On a machine that is slow enough the first one takes too long,
+    too: then there is more time."""
+    said: list[str] = []
+    for cell_s_max in limits_s:
+        notebook = read_notebook(path)
+        with pytest.raises(NotebookFailed) as raised:
+            site.execute(notebook, path.parent, cell_s_max)
+        said.append(str(raised.value))
+        if "cell 1," not in said[-1]:
+            return said[-1], notebook
+    raise AssertionError(said)
+
+
 @pytest.mark.parametrize(
     ("cell", "told"),
     [
         ("# MAGIC %sql\n# MAGIC SELECT '<b>' + no", r"cell 2, line 6: AnalysisException: .*`no`"),
-        ("import time\ntime.sleep(60)", "cell 2, line 6: it took more than 8 s"),
+        ("import time\ntime.sleep(1000)", r"cell 2, line 6: it took more than \d+ s"),
         ("import os\nos._exit(1)", "cell 2, line 6: its process ended"),
     ],
 )
@@ -140,8 +157,7 @@ def test_a_cell_that_fails_is_named_and_what_came_before_it_stays(
 ) -> None:
     path = tmp_path / "failing.py"
     path.write_text(f"# Databricks notebook source\nprint('begun')\n\n# COMMAND ----------\n\n{cell}\n")
-    notebook = read_notebook(path)
-    with pytest.raises(NotebookFailed, match=told):
-        site.execute(notebook, tmp_path, cell_s_max=8 if "sleep" in cell else CELL_S_MAX)
+    said, notebook = failed(site, path, LIMITS_S if "sleep" in cell else (CELL_S_MAX,))
+    assert re.search(told, said)
     assert shown(notebook).startswith("begun\n")
     assert len(notebook.cells) == 2

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from lakemq.testing import start_gateway
 from lakemq.testing.spark_cluster import SparkCluster, start_spark_cluster
-from tests.jobs.lake.test_lake_kill import ALONE, SETTINGS, Messages, Routed
+from tests.jobs.lake.test_lake_kill import ALONE, ROUNDS_MAX, SETTINGS, Messages, Routed
 from tests.jobs.lake_checks import check_once_in_each_table, rows_of, wait_until_compacted
 from tests.quick_spark import JAVA_OPTIONS, QUICK_SPARK
 from tests.reliability.results import append
@@ -72,12 +72,19 @@ class Jobs:
         self.process.wait()
 
 
-def run(folder: Path, kinds: Sequence[str], seed: int, names: Sequence[str] = JOBS) -> Outcome:
+def run(
+    folder: Path,
+    kinds: Sequence[str],
+    seed: int,
+    names: Sequence[str] = JOBS,
+    workers: int = 2,
+    rounds: int = ROUNDS_MAX,
+) -> Outcome:
     """A round of load for each of these, in which somebody dies."""
     chance, lake = Random(seed), folder / "lake"
     kills: Counter[str] = Counter()
-    with _cluster(folder / "spark") as cluster, start_gateway(folder / "log", **ALONE) as gateway:
-        flow, routed = Messages(gateway.url, seed), Routed(gateway.url, seed)
+    with _cluster(folder / "spark", workers) as cluster, start_gateway(folder / "log", **ALONE) as gateway:
+        flow, routed = Messages(gateway.url, seed, rounds), Routed(gateway.url, seed, rounds)
         with _driver(lambda name: Jobs(cluster, gateway.url, lake, folder / name, names)) as drivers:
             for kind in kinds:
                 flow.go_on()
@@ -96,12 +103,12 @@ def run(folder: Path, kinds: Sequence[str], seed: int, names: Sequence[str] = JO
 
 
 @contextlib.contextmanager
-def _cluster(folder: Path) -> Generator[SparkCluster]:
+def _cluster(folder: Path, workers: int) -> Generator[SparkCluster]:
     """One whose JVMs compile quickly: all of them inherit this process's environment, executors by way of a worker."""
     before = os.environ.get(JAVA_OPTIONS)
     os.environ[JAVA_OPTIONS] = QUICK_SPARK[JAVA_OPTIONS]
     try:
-        with start_spark_cluster(folder) as cluster:
+        with start_spark_cluster(folder, workers) as cluster:
             yield cluster
     finally:
         os.environ.pop(JAVA_OPTIONS)

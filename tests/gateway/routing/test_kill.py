@@ -20,6 +20,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Generator
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ SEED = int(os.environ.get("LAKEMQ_TEST_SEED", str(uuid.uuid4().int % 2**32)))
 HOUR_MS = 3_600_000
 WAIT_S_MAX = 300
 JOBS = ("delay", "transaction", "retry")
+FLOWED = 5
 LEADS_MS = [(0, 2_000)] if KILLS == 1 else [(0, 2_000), (0,), (2_000,)]
 
 
@@ -95,6 +97,11 @@ def nothing_waits(http: httpx.Client) -> bool:
     return waiting == (0, 0, 0) and routing["receive"]["out"] == 0
 
 
+def has_flowed(flow: Flow) -> bool:
+    """Whether there was something of each kind."""
+    return min(len(flow.scheduled), len(flow.resolved), len(flow.nacked), len(flow.acked)) >= FLOWED
+
+
 def all_acknowledged(http: httpx.Client, flow: Flow) -> bool:
     """Acknowledges what is there; whether all that was to be received is acknowledged now."""
     while flow.receive_some(http):
@@ -121,29 +128,32 @@ def test_each_cause_has_its_effect_once_whatever_dies(tmp_path: Path, leads_ms: 
         with connect(gateway.process) as http:
             delays = [{"body": f"h{number}", "delay_ms": rng.randint(1, HOUR_MS)} for number in range(100)]
             produce(http, "hour", *delays)
-        flow = Flow(url, SEED)
+        flow: Flow | None = None
         for number in range(KILLS):
             with driver(url, lake, log) as process:
+                flow = flow or Flow(url, SEED)  # not while the first driver starts, which it would hold up
                 stop = threading.Event()
                 killer = threading.Thread(target=kill_now_and_then, args=(gateway, rng, stop))
                 if number % 2 == 0:
                     killer.start()
-                time.sleep(rng.uniform(2, 6))
+                wait_for(partial(has_flowed, flow), process, log)
+                time.sleep(rng.uniform(0, 4))
                 process.kill()
                 process.wait()
                 stop.set()
                 if killer.ident is not None:
                     killer.join()
             shutil.rmtree(lake / "_checkpoints" / "wheel", ignore_errors=True)
+        assert flow is not None
         flow.stop()
         gateway.kill(HOUR_MS)
         with driver(url, lake, log) as process, connect(gateway.process) as http:
             wait_for(lambda: nothing_waits(http), process, log)
             # An empty answer needn't be the end: what is acknowledged too late comes once more, a moment later.
-            wait_for(lambda: all_acknowledged(http, flow), process, log)
+            wait_for(partial(all_acknowledged, http, flow), process, log)
             check(http, flow, f"(LAKEMQ_TEST_SEED={SEED}, leads {leads_ms})")
             process.terminate()
-            assert process.wait(60) == 0, log.read_text()
+            assert process.wait(WAIT_S_MAX) == 0, log.read_text()
     finally:
         writer.close()
         gateway.process.stop()
@@ -173,7 +183,7 @@ def check(http: httpx.Client, flow: Flow, seed: str) -> None:
         assert (retried[message_id], dead[message_id]) == (int(not is_dead), int(is_dead)), (message_id, seed)
     check_causes(http, seed)
     assert http.get(f"/v1/producer-groups/{PRODUCERS}/checks").json() == {"checks": []}
-    assert min(len(flow.scheduled), len(flow.resolved), len(flow.nacked), len(flow.acked)) > 0, "nothing flowed"
+    assert has_flowed(flow), "nothing flowed"
 
 
 def check_causes(http: httpx.Client, seed: str) -> None:

@@ -31,7 +31,7 @@ from tests.storage.lake_tables import commit, entry, newest_file
 
 AWAY = "http://127.0.0.1:1"
 JOB = "optimize"
-WAIT_S = 120
+WAIT_S = 300
 
 
 @pytest.fixture
@@ -43,6 +43,12 @@ def lake(tmp_path: Path) -> Path:
     commit(lake, 10, 20)
     os.truncate(newest_file(lake, "messages"), 0)
     return lake
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is away here does not come back."""
+    monkeypatch.setattr("lakemq.jobs.lake.healing._RETRY_S", 0.0)
 
 
 def settings_of(lake: Path) -> Settings:

@@ -25,7 +25,7 @@ from lakemq.testing import NameServerProcess, start_nameserver
 from lakemq.wire.name_servers import NameServers
 from tests.gateway.fleet.electing import SYNC, Replicas
 from tests.gateway.http_client import produce, put_topic
-from tests.jobs.lake_checks import rows_of
+from tests.jobs.lake_checks import Seen
 from tests.jobs.routing.conftest import bodies, wait_until
 
 ALONE: dict[str, Any] = {"routing__lead_ms": 0, "routing__grace_ms": -1}
@@ -44,12 +44,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(broker_watch, name, seconds)
 
 
-def in_lake(lake: Path) -> list[str]:
+def bodies_in(messages: Seen) -> list[str]:
     """The bodies that the lake has of the topic, sorted."""
-    if not list((lake / "messages" / "_delta_log").glob("0*.json")):
-        return []
-    rows = rows_of(lake, "messages", ["topic", "body"])
-    return sorted(bytes(body).decode() for topic, body in rows if topic == "t")
+    return sorted(bytes(body).decode() for topic, body in messages.rows() if topic == "t")
 
 
 def test_jobs_follow_the_leader_and_nothing_is_in_the_lake_twice(
@@ -58,6 +55,7 @@ def test_jobs_follow_the_leader_and_nothing_is_in_the_lake_twice(
     fleet = Replicas(tmp_path, **SYNC, **ALONE, fleet__nameservers=nameserver.url)
     settings = Settings(lake=Lake(dir=tmp_path / "lake", trigger_ms=0), routing=Routing(tick_ms=100))
     stop, turn, sent = threading.Event(), threading.Lock(), list[str]()
+    messages = Seen(tmp_path / "lake", "messages", ["topic", "body"])
     watch = BrokerWatch("", stop, NameServers([nameserver.url]))
     lake: Callable[[str], LakeQuery] = partial(LakeQuery, spark, settings, driver=Driver(spark, settings.lake))
     delay: Callable[[str], RoutingQuery] = partial(RoutingQuery, routing_session(spark), settings, ["delay"])
@@ -68,7 +66,7 @@ def test_jobs_follow_the_leader_and_nothing_is_in_the_lake_twice(
         produce(http, "t", *names[:-1], {"body": names[-1], "delay_ms": 1})
         sent.extend(names)
         wait_until(lambda: names[-1] in bodies(http, "t"))
-        wait_until(lambda: len(in_lake(settings.lake.dir)) >= len(sent))
+        wait_until(lambda: len(bodies_in(messages)) >= len(sent))
 
     try:
         for replica in (0, 1):
@@ -97,4 +95,4 @@ def test_jobs_follow_the_leader_and_nothing_is_in_the_lake_twice(
     finally:
         stop.set()
         fleet.close()
-    assert in_lake(settings.lake.dir) == sorted(sent)
+    assert bodies_in(messages) == sorted(sent)

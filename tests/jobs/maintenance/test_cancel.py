@@ -26,7 +26,7 @@ from lakemq.model.errors import LakemqError
 from tests.cli.shell import Run as Commands
 from tests.jobs.maintenance.scene import Scene
 
-WAIT_S = 120
+WAIT_S = 300
 HOLDS = """
 import fcntl, sys
 with open(sys.argv[1], "r+b") as lock:

@@ -26,7 +26,7 @@ from lakemq.storage.disk.clock import SystemClock
 from lakemq.testing import start_gateway
 
 DEAD = "http://127.0.0.1:1"
-WAIT_S = 120
+WAIT_S = 300
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.lake.proof_mark import Proved, read_marks, write_marks
 from tests.jobs.maintenance.scene import Scene
 
-WAIT_S = 120
+WAIT_S = 300
 ROUNDS = 10
 ERASE = {"where": "key = 'nobody has this key'"}
 

@@ -21,6 +21,8 @@ from tests.gateway.routing.asking import wait_until
 from tests.jobs.lake_checks import broker_of, check_once_in_each_table, rows_of
 from tests.jobs.maintenance.scene import Load, Scene
 
+WAIT_S = 300
+
 
 def test_every_job_beside_the_query_loses_and_doubles_nothing(scene: Scene) -> None:
     before = scene.files("messages")
@@ -109,7 +111,7 @@ def test_another_process_asks_and_what_ended_it_before_is_begun_again(scene: Sce
 
 
 def take(lake: Path, request_id: str) -> dict[str, Any]:
-    end = time.monotonic() + 120
+    end = time.monotonic() + WAIT_S
     while (result := requests.take_result(lake, request_id)) is None:
         assert time.monotonic() < end
         time.sleep(0.05)

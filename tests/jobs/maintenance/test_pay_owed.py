@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+from functools import partial
 
+import pyarrow as pa
+import pytest
+
+from lakemq.jobs.log_client import LogClient
+from lakemq.jobs.maintenance import owed_erasures
 from lakemq.jobs.maintenance.catalogue import schedules
 from lakemq.jobs.maintenance.owed_erasures import owe, owed, settle
 from lakemq.jobs.maintenance.places import PLACES
@@ -16,7 +21,7 @@ from tests.jobs.maintenance.scene import Scene
 from tests.ports import free_port
 
 
-def test_what_is_owed_is_paid_once_its_broker_can_be_asked(scene: Scene) -> None:
+def test_what_is_owed_is_paid_once_its_broker_can_be_asked(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "owed-erasures" in schedules(Maintenance())
     assert scene.run("owed-erasures").detail == {"messages": 0}
     with connect(scene.gateway) as http:
@@ -28,7 +33,9 @@ def test_what_is_owed_is_paid_once_its_broker_can_be_asked(scene: Scene) -> None
         owe(scene.lake, {"broker-a": here, "broker-z": "a log that is away"}, found)
         away = f"{scene.gateway.url},http://127.0.0.1:{free_port()}"
         runner = Runner(scene.spark, scene.settings, lambda: away, driver=Driver(scene.spark, scene.settings.lake))
-        waits = runner.run("owed-erasures", "schedule")
+        with monkeypatch.context() as patch:  # half a minute, by itself
+            patch.setattr(owed_erasures, "LogClient", partial(LogClient, retry_s=0.5))
+            waits = runner.run("owed-erasures", "schedule")
         assert (waits.result, waits.detail["messages"]) == ("done", 0)
         assert waits.detail["still_owed"] == {"broker-a": 1, "broker-z": 1}
         assert waits.detail["waits_for"]

@@ -64,11 +64,14 @@ def put(http: httpx.Client, levels: Mapping[str, str | None], **more: Any) -> ht
 def taken(http: httpx.Client, change: str) -> dict[str, Any]:
     """What the jobs say once they have taken the change."""
 
-    def found() -> list[dict[str, Any]]:
-        return [each for each in http.get(LEVELS).json()["jobs"] if each["change"] == change]
+    found: list[dict[str, Any]] = []
 
-    wait_until(lambda: bool(found()))
-    return found()[0]
+    def is_there() -> bool:
+        found[:] = [each for each in http.get(LEVELS).json()["jobs"] if each["change"] == change]
+        return bool(found)
+
+    wait_until(is_there)
+    return found[0]
 
 
 def test_they_take_a_level_for_a_while_and_put_it_back(

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import httpx
+import pytest
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.process.broker_watch import BrokerWatch
@@ -64,7 +65,8 @@ def kept_running(spark: SparkSession, url: str, lake: Path, *jobs: str) -> Gener
     watch = BrokerWatch(url, stop)
     watch.start()
     new_run = partial(RoutingQuery, routing_session(spark), settings, jobs)
-    with ThreadPoolExecutor(1) as threads:
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as threads:
+        patch.setattr("lakemq.jobs.process.keep_running._PAUSE_S_MAX", 1.0)
         ended = threads.submit(keep_running, "wheel", new_run, watch, stop, threading.Lock(), batches_until_ready=1)
         try:
             yield
@@ -75,10 +77,14 @@ def kept_running(spark: SparkSession, url: str, lake: Path, *jobs: str) -> Gener
 
 
 def wait_until(done: Callable[[], bool]) -> None:
+    """Looks for a third of the time at most: a look is some requests, and takes processor time from the queries."""
     end = time.monotonic() + WAIT_S_MAX
-    while not done():
+    while True:
+        looked_s = time.monotonic()
+        if done():
+            return
         assert time.monotonic() < end, "it did not come"
-        time.sleep(0.05)
+        time.sleep(max(0.05, 2 * (time.monotonic() - looked_s)))
 
 
 def bodies(http: httpx.Client, topic: str) -> list[str]:

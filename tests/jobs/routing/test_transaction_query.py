@@ -18,22 +18,38 @@ from tests.jobs.routing.conftest import bodies, running, wait_until
 
 SETTINGS: dict[str, Any] = {
     "transactions__timeout_ms": 1_000,
-    "transactions__check_interval_ms": 4_000,
+    "transactions__check_interval_ms": 1_000,
     "transactions__check_max": 2,
 }
+PATIENT = SETTINGS | {"transactions__check_interval_ms": 3_600_000}
 UNCHECKED = SETTINGS | {"transactions__timeout_ms": 3_600_000}
 """However slow a test is, nobody gives a half up meanwhile."""
+TRIES_MAX = 8
 
 
 @pytest.fixture(scope="module")
-def http(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+def both(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[httpx.Client]]:
+    """Two brokers of one query: one that gives up soon, and one that doesn't."""
     folder = tmp_path_factory.mktemp("transactions")
+    alone = {"routing__lead_ms": 0, "routing__grace_ms": -1}
     with (
-        start_gateway(folder / "data", routing__lead_ms=0, routing__grace_ms=-1, **SETTINGS) as gateway,
-        connect(gateway) as http,
-        running(spark, gateway.url, folder / "lake", "transaction"),
+        start_gateway(folder / "a", broker__name="broker-a", **alone, **SETTINGS) as hasty,
+        start_gateway(folder / "b", broker__name="broker-b", **alone, **PATIENT) as patient,
+        connect(hasty) as http_hasty,
+        connect(patient) as http_patient,
+        running(spark, f"{hasty.url},{patient.url}", folder / "lake", "transaction"),
     ):
-        yield http
+        yield [http_hasty, http_patient]
+
+
+@pytest.fixture
+def hasty(both: list[httpx.Client]) -> httpx.Client:
+    return both[0]
+
+
+@pytest.fixture
+def http(both: list[httpx.Client]) -> httpx.Client:
+    return both[1]
 
 
 def open_transactions(http: httpx.Client) -> int:
@@ -52,12 +68,25 @@ def test_halves_come_when_they_are_committed_and_never_when_rolled_back(http: ht
     assert bodies(http, topic) == sorted(str(number) for number in range(0, 30, 2))
 
 
-def test_an_unanswered_half_is_checked_and_then_given_up(http: httpx.Client, topic: str) -> None:
-    (given_up,) = begin(http, topic, topic, group=topic)
-    assert resolve(http, given_up, "unknown", group=topic).status_code == 200
-    wait_until(lambda: topic in bodies(http, CHECK_MAX_TOPIC))
-    assert halves_left(http, given_up) == SETTINGS["transactions__check_max"]
-    assert bodies(http, topic) == []
+def begun_unanswered(http: httpx.Client, topic: str) -> tuple[str, str]:
+    """A transaction whose producer said that it doesn't know yet, and its body. A machine that stands still has another
+    one begun, as the first was given up by then."""
+    refused: list[str] = []
+    for number in range(TRIES_MAX):
+        body = f"{topic} {number}"
+        (transaction_id,) = begin(http, topic, body, group=topic)
+        said = resolve(http, transaction_id, "unknown", group=topic)
+        if said.status_code == 200:
+            return transaction_id, body
+        refused.append(said.text)
+    raise AssertionError(refused)
+
+
+def test_an_unanswered_half_is_checked_and_then_given_up(hasty: httpx.Client, topic: str) -> None:
+    given_up, body = begun_unanswered(hasty, topic)
+    wait_until(lambda: body in bodies(hasty, CHECK_MAX_TOPIC))
+    assert halves_left(hasty, given_up) == SETTINGS["transactions__check_max"]
+    assert bodies(hasty, topic) == []
 
 
 def test_an_answer_to_a_check_is_what_counts(http: httpx.Client, topic: str) -> None:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import random
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import LongType, StructType
 
 from lakemq.jobs.routing.session import CONF
@@ -20,6 +23,7 @@ from lakemq.jobs.routing.wheel_state import due_entries
 from lakemq.jobs.source.columns import schema_of
 from lakemq.model.names import ACK_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECEIVE_TOPIC, SCHEDULE_TOPIC
 from lakemq.model.wheel import CATCH_UP_MS, LISTED_MS, SHARD_POSITIONS, WINDOW_MS, Entry, Terms, listed_until
+from tests.jobs.routing.conftest import WAIT_S_MAX
 
 T0 = 1_790_000_000_000 // WINDOW_MS * WINDOW_MS
 LEAD_MS, TIMEOUT_MS, INTERVAL_MS = 5_000, 6_000, 9_000
@@ -34,10 +38,12 @@ def ms(name: str) -> str:
 
 
 class Wheel:
-    """One run of the query, a batch at a time."""
+    """The query, a batch at a time: a file each. It goes on meanwhile, as to start one takes longer than a batch."""
 
     def __init__(self, spark: SparkSession, folder: Path, terms: dict[str, Terms]) -> None:
         self._spark, self._folder, self._terms = spark.newSession(), folder, terms
+        self._query: StreamingQuery | None = None
+        self._found: dict[int, list[Any]] = {}
         for key, value in CONF.items():
             self._spark.conf.set(key, value)
         (folder / "log").mkdir()
@@ -52,7 +58,7 @@ class Wheel:
         plain = StructType()
         for field in schema:
             plain = plain.add(ms(field.name) if field.name in times else field.name, _plain(field, times))
-        log = self._spark.readStream.schema(plain).json(str(self._folder / "log"))
+        log = self._spark.readStream.schema(plain).option("maxFilesPerTrigger", 1).json(str(self._folder / "log"))
         return log.selectExpr(*(f"timestamp_millis({ms(name)}) {name}" if name in times else name for name in COLUMNS))
 
     def batch(self, now: dict[str, int], *rows: Row) -> Found:
@@ -74,14 +80,34 @@ class Wheel:
         content = "\n".join(map(json.dumps, lines))
         (self._folder / f"{self._batches}.json").write_text(content, encoding="utf-8")
         (self._folder / f"{self._batches}.json").rename(self._folder / "log" / f"{self._batches}.json")
-        found: list[Any] = []
-        writer = due_entries(wheel_rows(self._rows(), self._terms)).writeStream
-        writer = writer.foreachBatch(lambda frame, _: found.extend(frame.collect()))
-        query = writer.option("checkpointLocation", str(self._folder / "checkpoint")).trigger(availableNow=True).start()
-        query.awaitTermination()
+        found = self._committed(self._batches - 1)
         due = {(row.broker, Entry(row.kind).name, row.cause) for row in found}
         assert len(due) == len(found), "something is due twice"
         return due
+
+    def _committed(self, number: int) -> list[Any]:
+        """What that batch found, once Spark has noted that it is done."""
+        query = self._query = self._query or self._started()
+        end = time.monotonic() + WAIT_S_MAX
+        while not (self._folder / "checkpoint" / "commits" / str(number)).exists():
+            if not query.isActive:
+                raise query.exception() or AssertionError("the stream has ended")
+            assert time.monotonic() < end, "the batch does not come"
+            time.sleep(0.02)
+        return self._found.pop(number)
+
+    def _started(self) -> StreamingQuery:
+        def keep(frame: DataFrame, number: int) -> None:
+            self._found[number] = frame.collect()
+
+        writer = due_entries(wheel_rows(self._rows(), self._terms)).writeStream.foreachBatch(keep)
+        return writer.option("checkpointLocation", str(self._folder / "checkpoint")).start()
+
+    def stop(self) -> None:
+        """End the run; the next batch begins another, which goes on with what waits."""
+        if self._query is not None:
+            self._query.stop()
+            self._query = None
 
     def _listed(self, before: dict[str, int]) -> list[Row]:
         """What the brokers list as their clocks have gone on."""
@@ -91,6 +117,7 @@ class Wheel:
 
     def waiting(self) -> int:
         """How many windows there are in the state."""
+        self.stop()
         return self._spark.read.format("statestore").load(str(self._folder / "checkpoint")).count()
 
 
@@ -129,8 +156,10 @@ def nack(position: int, of: int | None = None, until_ms: int | None = None) -> R
 
 
 @pytest.fixture
-def wheel(spark: SparkSession, tmp_path: Path) -> Wheel:
-    return Wheel(spark, tmp_path, {"a": TERMS, "b": NO_LEAD})
+def wheel(spark: SparkSession, tmp_path: Path) -> Iterator[Wheel]:
+    wheel = Wheel(spark, tmp_path, {"a": TERMS, "b": NO_LEAD})
+    yield wheel
+    wheel.stop()
 
 
 def test_what_ends_something_finds_it_whenever_it_comes(wheel: Wheel) -> None:
@@ -200,8 +229,10 @@ def test_whatever_comes_when_each_is_due_once_and_on_time(wheel: Wheel) -> None:
     chance = random.Random(7)
     now, position = T0, 0
     left: dict[tuple[str, int], tuple[int, int]] = {}
-    for _ in range(12):
-        now += chance.choice([1, 300, 5_000, WINDOW_MS, 5 * WINDOW_MS, CATCH_UP_MS])
+    for number in range(12):
+        # A jump passes all windows between, of each shard, which takes seconds for the longest.
+        jump = chance.choice([1, 300, 5_000, WINDOW_MS, 5 * WINDOW_MS, 20 * WINDOW_MS])
+        now += CATCH_UP_MS if number == 8 else jump
         rows: list[Row] = []
         for _ in range(30):
             position += chance.choice([1, SHARD_POSITIONS // 3])

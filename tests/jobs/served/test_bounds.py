@@ -26,7 +26,7 @@ from tests.jobs.served.scene import Scene
 
 LONG = "SELECT count(*) FROM messages a, live.messages b WHERE a.position + b.position < 0"
 """Rows in such a number that nobody waits for them."""
-WAIT_S = 120
+WAIT_S = 300
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

@@ -16,7 +16,7 @@ from lakemq.jobs.served.usage import Usage
 from lakemq.jobs.served.who import Asker
 from lakemq.model.access import User, UserType
 
-WAIT_S = 60
+WAIT_S = 300
 
 
 @contextmanager

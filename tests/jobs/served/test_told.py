@@ -23,7 +23,7 @@ from tests.gateway.http_client import is_problem, pull_all
 from tests.jobs.served.scene import WAIT_S, Scene
 
 SECRET = "hunter2"
-TOLD_S = 60
+TOLD_S = 300
 NOWHERE = "http://127.0.0.1:1"
 Record = tuple[str, str, str]
 

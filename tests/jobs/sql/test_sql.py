@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.errors import BrokerUnavailable, InvalidOption, InvalidStatement, LakeNotFound
 from lakemq.jobs.maintenance.runs import Run, append_run
 from lakemq.jobs.session.connect import server_of, token_of
+from lakemq.jobs.sql import live
 from lakemq.jobs.sql.chart import check_chart_file, draw_chart, make_figure, rows_of_bars
 from lakemq.jobs.sql.connect_client import ConnectClient
 from lakemq.jobs.sql.statement import embedded_client
@@ -68,8 +69,9 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def settings(made: Path, tmp_path: Path) -> Settings:
-    """A copy of it."""
+def settings(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """A copy of it; no gateway is waited for, as there is none."""
+    monkeypatch.setattr(live, "_LOOK_RETRY_S", 0.0)
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return Settings(lake=Lake(dir=tmp_path))
 

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.errors import InvalidStatement
 from lakemq.jobs.lake.query import LakeQuery
 from lakemq.jobs.session.connect import server_of, token_of
+from lakemq.jobs.sql import connect_client
 from lakemq.jobs.sql.connect_client import ConnectClient
 from lakemq.jobs.sql.live import LiveViews
 from lakemq.jobs.sql.topic_tables import TopicTables, topic_of, with_columns
@@ -33,6 +34,7 @@ from tests.jobs.order_schema import ORDER
 from tests.jobs.streams import LakeRun, begun
 from tests.model.protobuf_files import Members, class_of, files_of, schema_of
 
+WAIT_S = 300.0
 WIDER: dict[str, Any] = {**ORDER, "properties": {**ORDER["properties"], "paid": {"type": "boolean"}}}
 
 
@@ -246,12 +248,16 @@ def test_a_stream_has_the_columns_too(scene: Scene, tmp_path: Path) -> None:
         with_columns(scene.spark.table("live.messages"), "nothing", scene.gateway.url)
 
 
-def test_a_client_waits_for_a_table_that_is_made_as_it_asks(scene: Scene, connected: ConnectClient) -> None:
+def test_a_client_waits_for_a_table_that_is_made_as_it_asks(
+    scene: Scene, connected: ConnectClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect_client, "_NEW_TABLE_S", WAIT_S)
     with connect(scene.gateway) as http:
         put_topic(http, "late")
         http.put("/v1/topics/late/schema", json={"schema": ORDER}).raise_for_status()
     Timer(0.5, scene.views.schemas_changed).start()
     (batch,) = connected.run("SELECT count(*) AS count FROM topics.late").batches
     assert batch.to_pylist() == [{"count": 0}]
+    monkeypatch.setattr(connect_client, "_NEW_TABLE_S", 0.5)
     with pytest.raises(InvalidStatement, match="`nothing`"):
         connected.run("SELECT * FROM topics.nothing")
