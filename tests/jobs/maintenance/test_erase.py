@@ -280,10 +280,8 @@ def fail(*_: Any) -> Any:
     raise LakemqError("as if it was cancelled here")
 
 
-@pytest.mark.long
 def test_an_erasure_that_was_cut_short_hides_no_later_loss(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its holes are on disk before the logs are asked, and excused for good what was lost there. The quick form is in
-    `test_verify.py`: a hole excuses no other row where its own is there."""
+    """Its holes are on disk before the logs are asked, and excused for good what was lost there."""
     with connect(scene.gateway) as http:
         put_topic(http, "short", queues=1)
         sent = produce(http, "short", *({"body": "x", "keys": [f"short-{at}"]} for at in range(3)))
