@@ -186,7 +186,7 @@ FEW_ROWS = {
     # sizes, garbage collection took a tenth of the session's CPU time: plans are short-lived, and the heap was small.
     "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC -Xms1536m -Xmn512m -XX:MetaspaceSize=300m",
     # Tests have few rows in many plans: to write Java for each plan and compile it is a sixth of their processor time.
-    # What starts processes of its own (jobs, kills, demos, notebooks) runs as all users' does.
+    # What starts processes of its own (kills, demos, notebooks) runs as all users' does, but for commands' examples.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",

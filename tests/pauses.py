@@ -8,6 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 PAUSE_S_MIN, PAUSE_S_MAX = 0.01, 0.1
+TRIES = 10
 
 
 def pause(begun_s: float) -> None:
@@ -18,7 +19,9 @@ def pause(begun_s: float) -> None:
 
 def within(limit_s: float, look: Callable[[], T]) -> T:
     """What is seen of something that stays so for so long: where this process stood still meanwhile, it looks again."""
-    while True:
+    took_s = 0.0
+    for _ in range(TRIES):
         begun_s, seen = time.monotonic(), look()
-        if time.monotonic() - begun_s < limit_s:
+        if (took_s := time.monotonic() - begun_s) < limit_s:
             return seen
+    raise AssertionError(f"a look takes {took_s:.1f} s, and is of {limit_s:.1f} s")

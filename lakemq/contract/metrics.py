@@ -129,7 +129,8 @@ ROUTING = (
     _gauge("due_soon", "What is due within the lead."),
     _gauge(
         "overdue",
-        "Overdue by the grace, not decided: delayed messages, halves without an answer (transaction), nacks, receipts.",
+        "Overdue by the grace, not decided: delayed messages, halves without an answer (transaction), nacks, receipts."
+        " At most 10,000 transactions are counted, and receipts of 10,000 different times.",
         "kind",
     ),
     _counter("decided_overdue", "Decided here, being overdue.", "kind"),

@@ -35,7 +35,8 @@ from tests.gateway.http_client import produce
 pytestmark = pytest.mark.timeout(500)
 
 FIRST = ("README.md", "docs/get_started.md")
-"""Their commands are run by test_examples.py, as they go on with what the ones before have answered."""
+"""Their commands are run by test_examples.py, as they go on with what the ones before have answered; what of them
+replays or erases is looked at there as here."""
 OPERATING = "docs/operate_fleet.md"
 """Its commands are run by test_operating.py, which starts and loses what they are about."""
 SECURED = "docs/secured.md"
@@ -116,7 +117,7 @@ class Reader:
         notebook.__dict__.pop("spark", None)
 
     def _command(self, command: str) -> None:
-        if command in EXAMPLES:  # test_examples.py runs it
+        if command in EXAMPLES:  # test_examples.py runs it, some of them together
             return
         placed = self._placed(command)
         if found := _GIVEN.match(placed):  # for this command alone

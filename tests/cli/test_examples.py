@@ -156,6 +156,7 @@ def answer_of(site: Site, run: Run, line: str, ids: dict[str, str]) -> str:
     placed = placed.replace('"ID"', f'"{ids.get("message_id")}"').replace("RECEIPT", ids.get("receipt", ""))
     if placed.startswith(".venv/bin/lakemq "):
         call = call_of(placed.removeprefix(".venv/bin/"))
+        assert call.flags() <= all_flags(), line
         # An example of the help does what takes long.
         done = run("sql", explained(call)) if call.path in (("replay",), ("erase",)) else run(*call.arguments)
         code, answer, said = done.code, done.stdout, done.stderr

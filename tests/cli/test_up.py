@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -37,8 +39,8 @@ pytestmark = pytest.mark.timeout(500)
 class Up:
     """A running `lakemq up`."""
 
-    def __init__(self, commands: Commands, folder: Path, port: int, console: int | None = None) -> None:
-        """`console`: the port of one; None: without."""
+    def __init__(self, commands: Commands | None, folder: Path, port: int, console: int | None = None) -> None:
+        """`commands`: what forks it; None: it starts and ends whole. `console`: the port of one; None: without."""
         self.port = port
         self._log = folder / "up.log"
         self._log.touch()
@@ -48,7 +50,12 @@ class Up:
             "LAKEMQ_CONSOLE__PORT": str(console or 0),
         }
         arguments = ["up", "--data-dir", "data", "--lake", "lake", "--port", str(port)]
-        self.process = commands.start(arguments, folder, self._log, environment)
+        if commands is not None:
+            self.process = commands.start(arguments, folder, self._log, environment)
+            return
+        command = [sys.executable, "-m", "lakemq", *arguments]
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(command, cwd=folder, stderr=log, env=environment, start_new_session=True)
 
     @property
     def said(self) -> str:
@@ -83,10 +90,8 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def test_it_says_where_all_of_it_listens_once_it_is_ready_and_stops_on_ctrl_c(
-    tmp_path: Path, ports: Ports, commands: Commands
-) -> None:
-    up = Up(commands, tmp_path, ports.take(), console=(port := ports.take()))
+def test_it_says_where_all_of_it_listens_once_it_is_ready_and_stops_on_ctrl_c(tmp_path: Path, ports: Ports) -> None:
+    up = Up(None, tmp_path, ports.take(), console=(port := ports.take()))
     with ready(up, parts=3):
         url = url_of("127.0.0.1", up.port)
         assert f"gateway on {url}, log in data" in up.said

@@ -57,10 +57,10 @@ class Traffic:
 @pytest.mark.parametrize(
     ("killed", "named"),
     [
-        (False, True),
-        (True, False),
-        pytest.param(False, False, marks=pytest.mark.long),
-        pytest.param(True, True, marks=pytest.mark.long),
+        (True, True),
+        (False, False),
+        pytest.param(True, False, marks=pytest.mark.long),
+        pytest.param(False, True, marks=pytest.mark.long),
     ],
 )
 def test_clients_go_through_a_change_of_leader(

@@ -97,6 +97,8 @@ class Faults:
             failed, said = self._switch()
         if failed and still.longest_s < STILL_S_MAX:
             self.wrong.append(f"requests failed in a planned switch: {dict(failed)}")
+        elif failed:
+            return f"{said}; this machine stood still for {still.longest_s:.1f} s, and {dict(failed)} failed"
         return said
 
     def _switch(self) -> tuple[Counter[str], str]:

@@ -233,8 +233,8 @@ class Overdue:
     # Looking ---------------------------------------------------------------------------------
 
     def count(self) -> dict[str, int]:
-        """How many are overdue now, by kind: of transactions `COUNTED_MAX` at most, of receipts those that ran out at
-        so many times, as what is counted one by one keeps others waiting."""
+        """How many are overdue now, by kind: of transactions `COUNTED_MAX` at most, of receipts some that ran out
+        at so many times, as what is counted one by one keeps others waiting."""
         state, limits = self._executor.state, self._limits
         at_ms = self._clock.now_ms() - self._grace_ms
         over = state.transactions.over(at_ms, limits.timeout_ms, limits.check_interval_ms)

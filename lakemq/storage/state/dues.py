@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from itertools import islice
 
 SLACK = 64
+LOOKS_EACH = 4
+"""For each time that is counted so many are looked at, as some that are over may still stand there."""
 
 
 class Dues:
@@ -28,10 +30,8 @@ class Dues:
             held.update(dict.fromkeys(positions))
             return
         self._positions[due_ms] = dict.fromkeys(positions)
-        if len(self._heap) > 2 * len(self._positions) + SLACK:
-            self._heap = sorted(self._positions)
-        else:
-            heapq.heappush(self._heap, due_ms)
+        heapq.heappush(self._heap, due_ms)
+        self._tidy()
 
     def remove(self, due_ms: int, position: int) -> None:
         """Forget the position, if it is there."""
@@ -40,6 +40,7 @@ class Dues:
             held.pop(position, None)
             if not held:
                 del self._positions[due_ms]
+                self._tidy()
 
     def earliest(self) -> int | None:
         """The first due time in ms, or None."""
@@ -47,17 +48,24 @@ class Dues:
             heapq.heappop(self._heap)
         return self._heap[0] if self._heap else None
 
-    def count(self, at_ms: int, looks_max: int) -> int:
-        """How many are due at that time; after so many looks, each at one time of the past at most, as many as were
-        found. What isn't due yet costs nothing."""
-        due, looks, at = set[int](), 0, [0]
-        while at and looks < looks_max:
+    def count(self, at_ms: int, times_max: int) -> int:
+        """How many are due at that time: of those due at more than `times_max` different times, some that are due at
+        that many. What isn't due yet costs nothing."""
+        self.earliest()  # who looks at this now and then takes nothing away
+        due, looks, at = set[int](), LOOKS_EACH * times_max, [0]
+        while at and looks and len(due) < times_max:
             number = at.pop()
-            if number < len(self._heap) and self._heap[number] <= at_ms:
-                due.add(self._heap[number])
-                looks += 1
+            if number < len(self._heap) and (due_ms := self._heap[number]) <= at_ms:
+                looks -= 1
+                if due_ms in self._positions:
+                    due.add(due_ms)
                 at += 2 * number + 1, 2 * number + 2  # below it in the heap is what is due later
-        return sum(len(self._positions.get(each, ())) for each in due)
+        return sum(len(self._positions[each]) for each in due)
+
+    def _tidy(self) -> None:
+        """So that at most half of what stands in the heap is over."""
+        if len(self._heap) > 2 * len(self._positions) + SLACK:
+            self._heap = sorted(self._positions)
 
     def take(self, now_ms: int, count_max: int) -> list[int]:
         """Up to `count_max` positions that are due at `now_ms`, earliest first; they are in here no more."""

@@ -136,13 +136,15 @@ def test_each_cause_has_its_effect_once_whatever_dies(tmp_path: Path, leads_ms: 
                 killer = threading.Thread(target=kill_now_and_then, args=(gateway, rng, stop))
                 if number % 2 == 0:
                     killer.start()
-                wait_for(partial(has_flowed, flow), process, log)
-                time.sleep(rng.uniform(0, 4))
-                process.kill()
-                process.wait()
-                stop.set()
-                if killer.ident is not None:
-                    killer.join()
+                try:
+                    wait_for(partial(has_flowed, flow), process, log)
+                    time.sleep(rng.uniform(0, 4))
+                    process.kill()
+                    process.wait()
+                finally:
+                    stop.set()
+                    if killer.ident is not None:
+                        killer.join()
             shutil.rmtree(lake / "_checkpoints" / "wheel", ignore_errors=True)
         assert flow is not None
         flow.stop()

@@ -84,7 +84,7 @@ def wait_until(done: Callable[[], bool]) -> None:
         if done():
             return
         assert time.monotonic() < end, "it did not come"
-        time.sleep(max(0.05, 2 * (time.monotonic() - looked_s)))
+        time.sleep(min(max(0.05, 2 * (time.monotonic() - looked_s)), 1.0))
 
 
 def bodies(http: httpx.Client, topic: str) -> list[str]:

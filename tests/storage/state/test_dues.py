@@ -32,9 +32,7 @@ def test_what_is_due_is_taken_earliest_first_and_once(steps: list[tuple[str, int
 
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, st.booleans()), max_size=100), NUMBERS)
-def test_what_is_due_is_counted_by_as_many_looks_as_it_has_times(
-    steps: list[tuple[int, int, bool]], at_ms: int
-) -> None:
+def test_what_is_due_is_counted_and_of_many_times_some(steps: list[tuple[int, int, bool]], at_ms: int) -> None:
     dues, model = Dues(), set[tuple[int, int]]()
     for due, position, is_added in steps:
         if is_added:
@@ -49,12 +47,17 @@ def test_what_is_due_is_counted_by_as_many_looks_as_it_has_times(
     assert dues.count(at_ms, 3) <= expected
 
 
-def test_looks_go_to_what_is_due_and_end() -> None:
+def test_times_are_counted_to_their_limit_and_those_that_are_over_are_none() -> None:
     dues = Dues()
     for due in range(1_000):
         dues.add(due, [due, due + 1])
     assert [dues.count(-1, 1), dues.count(0, 1), dues.count(499, 500)] == [0, 2, 1_000]
     assert dues.count(999, 300) == 600
+    for due in range(1, 1_000):  # the first one stays, and with it what stands below it in the heap
+        if due % 10:
+            dues.remove(due, due)
+            dues.remove(due, due + 1)
+    assert dues.count(999, 100) == 200
 
 
 def test_its_size_is_bounded_by_what_is_in_it() -> None:
