@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from benchmarks.bodies import arrow_content, random_bodies
 from benchmarks.broker import make_topic, positions, scratch
-from benchmarks.cpu import Meter, rss_bytes, tree
+from benchmarks.cpu import Meter, pss_bytes, rss_bytes, tree
 from benchmarks.drain import check_once, drain, stored_by_second, stored_late_ms
 from benchmarks.jobs import JobsProcess
 from benchmarks.options import sizes
@@ -31,19 +31,13 @@ TOPIC = "scheduled"
 MIB = 2**20
 
 
-def _tree_rss_mib(pid: int) -> float:
-    """Resident memory of a process and its descendants; what they share counts for each."""
-    total = 0
-    for each in tree(pid):
-        try:
-            total += rss_bytes(each)
-        except OSError:  # it has just ended
-            continue
-    return round(total / MIB, 1)
+def _tree_pss_mib(pid: int) -> float:
+    """Memory of a process and its descendants; of what some share, each has its part (the kernel's PSS)."""
+    return round(sum(map(pss_bytes, tree(pid))) / MIB, 1)
 
 
 def _memory(gateway_pid: int, jobs: JobsProcess) -> dict[str, float]:
-    return {"gateway_mib": round(rss_bytes(gateway_pid) / MIB, 1), "jobs_mib": _tree_rss_mib(jobs.pid)}
+    return {"gateway_mib": round(rss_bytes(gateway_pid) / MIB, 1), "jobs_pss_mib": _tree_pss_mib(jobs.pid)}
 
 
 def _load(url: str, count: int, body_bytes: int, begin_ms: int, window_ms: float) -> float:
