@@ -117,7 +117,12 @@ class Plans:
         *wanted: *Ts,
         holds: Callable[[], bool] = lambda: True,
     ) -> R:
-        """`_looked_up`, once more where segments have left the log meanwhile, and it `holds` what is wanted."""
+        """What `look` says: at once where all indexes that it asks for are in memory, else from a thread, and then once
+        more where segments have left the log meanwhile, and it `holds` what is wanted."""
+        try:
+            return look(self._reader.segments(), self._in_memory, *wanted)
+        except _NotInMemory:
+            pass
         while True:
             first = self._reader.segments()[0]
             try:
@@ -127,16 +132,12 @@ class Plans:
                     raise
 
     async def _looked_up(self, aside: Aside, look: Callable[[Segments, IndexOf, *Ts], R], *wanted: *Ts) -> R:
-        """What `look` says: at once where all indexes that it asks for are in memory, else from a thread."""
-        reader = self._reader
-        try:
-            return look(reader.segments(), self._in_memory, *wanted)
-        except _NotInMemory:
-            indexes = _Indexes(reader)
-            found = await aside(look, list(reader.segments()), indexes.get, *wanted)
-            for segment, index in indexes.read.items():
-                reader.enter(segment, index)
-            return found
+        """What `look` says, from a thread."""
+        reader, indexes = self._reader, _Indexes(self._reader)
+        found = await aside(look, list(reader.segments()), indexes.get, *wanted)
+        for segment, index in indexes.read.items():
+            reader.enter(segment, index)
+        return found
 
     def _in_memory(self, segment: Segment) -> SegmentIndex:
         if self._reader.known_index(segment) is None:
