@@ -98,22 +98,24 @@ class Nacks:
         """Store the nacks, all or none; `check` may refuse those of a topic, whose messages the group would read as
         retries. Of each: `ok`; `duplicate` when the group was done with the message
         before (nacked, acknowledged, ran out); of one by receipt also `receipt_expired` when it was done
-        with otherwise than by a nack, and `invalid_receipt`. What was deleted with its topic keeps no other from being
-        taken: it is `message_not_found`, or the request is where nothing else is in it.
+        with otherwise than by a nack, and `invalid_receipt`. What was deleted with its topic, or has left the log and
+        the lake, keeps no other from being taken: it is `message_not_found`, or the request is where nothing else is
+        in it, or where a message was never stored.
 
         Raises `MessageNotFound`, `InvalidRequest`, `FlowControl`, `StoreUnwritable`, `LogDamaged`.
         """
         self._check_room(len(nacks))
         asked = await self._ask(group, nacks)
-        known = await self._look_up(group, sorted({each.position for each in asked if each.position is not None}))
+        known, lost = await self._look_up(group, sorted({each.position for each in asked if each.position is not None}))
         for topic in {each.topic for each in known.values()}:
             check(topic)
-        gone = self._find_gone(group, known)
+        deleted = self._find_gone(group, known)
+        gone = deleted.union(lost)
         if gone:
             asked = [_Asked(None, status=GONE) if each.position in gone else each for each in asked]
             known = {position: each for position, each in known.items() if position not in gone}
             if all(each.status == GONE for each in asked):
-                raise MessageNotFound(f"the topic of the message at position {min(gone)} was deleted")
+                raise _not_found(min(gone), min(gone) in deleted)
         now = self._executor.log.now_ms()
         # Before anything is stored: a group whose topics can't be made has no nacks.
         terms = {
@@ -211,9 +213,12 @@ class Nacks:
             return False
         return state.receipts.has_passed(group, known.topic, known.queue, known.offset)
 
-    async def _look_up(self, group: str, positions: Sequence[int]) -> dict[int, _Known]:
-        """What is nacked, checked: topic and attempts of each message, not its body."""
-        pause, known = Pause(), dict[int, _Known]()
+    async def _look_up(self, group: str, positions: Sequence[int]) -> tuple[dict[int, _Known], list[int]]:
+        """What is nacked, checked: topic and attempts of each message, not its body; and which of them were lost."""
+        end = self._executor.log.next_position
+        if positions and positions[-1] >= end:
+            raise _not_found(positions[-1], is_deleted=False)
+        pause, known, lost = Pause(), dict[int, _Known](), list[int]()
         left: Sequence[int] = positions
         while left:
             found = await self._executor.read_some(left)
@@ -223,10 +228,9 @@ class Nacks:
                 for piece in part.pieces(LOOKED_AT):
                     known |= _known(group, piece)
                     await pause()
-            if found.lost:
-                raise MessageNotFound(f"the log holds no message at position {found.lost[0]}")
+            lost += found.lost
             left = found.left
-        return known
+        return known, lost
 
     def _find_gone(self, group: str, known: dict[int, _Known]) -> set[int]:
         """What was deleted with its topic, whose name may be another's by now. Of what the group has out it has had the
@@ -398,6 +402,12 @@ class Nacks:
             ttl_ms=left,
         )
         return cause, waiting, topic.queues[0]
+
+
+def _not_found(position: int, is_deleted: bool) -> MessageNotFound:
+    if is_deleted:
+        return MessageNotFound(f"the topic of the message at position {position} was deleted")
+    return MessageNotFound(f"the log holds no message at position {position}")
 
 
 def _messages(part: FrameRows) -> list[_Message]:
