@@ -14,8 +14,9 @@ class Routing(Section):
     `lead_ms`: how long before it is due a delay is decided; the gateway then holds it. 0: the gateway anticipates
     nothing, and the queries do everything. `trigger_ms` and `tick_ms` are for the queries: the shortest time
     between two batches, and between two batches that only carry the time. `grace_ms`: the gateway itself decides
-    what no query has decided this long after it was due; -1: never. `clock_confirm_ms`: after the clock has jumped
-    ahead, nothing becomes due by it until it has kept the new time for this long; 0: at once.
+    what no query has decided this long after it was due, and as it is due where its job isn't alive; -1: never.
+    `clock_confirm_ms`: after the clock has jumped ahead, nothing becomes due by it until it has kept the new time for
+    this long; 0: at once.
     """
 
     lead_ms: int = Field(default=10_000, ge=0, le=600_000)

@@ -85,6 +85,11 @@ class Jobs:
     def _is_alive(self, heard: _Heard, within_ms: int = ALIVE_MS) -> bool:
         return self._clock.counted_ms() - heard.counted_ms <= within_ms
 
+    def is_alive(self, name: str) -> bool:
+        """Whether the job was heard of lately."""
+        heard = self._heard.get(name)
+        return heard is not None and self._is_alive(heard)
+
     def decided_up_to(self, name: str, lead_ms: int) -> int:
         """All that is due before that time the job has decided, in ms; 0 when it isn't heard of."""
         heard = self._heard.get(name)

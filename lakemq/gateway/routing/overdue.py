@@ -37,11 +37,14 @@ QUIET_MS = 60_000
 COUNTED_MAX = 10_000
 GRACE_MS = 5_000
 """What counts as overdue where the gateway decides nothing itself."""
+JOB_OF = {Kind.DELAY: "delay", Kind.TRANSACTION: "transaction", Kind.NACK: "retry"}
+"""Whose query decides them, as long as it runs."""
 
 
 class Overdue:
     """Looks for what is overdue by `routing.grace_ms`, some at a time. `decided_up_to`: until what due time
-    the delay query has decided all there is, 0 when nobody knows."""
+    the delay query has decided all there is, 0 when nobody knows. `is_alive`: whether that job is; where it isn't, or
+    never was, nobody else will decide, and there is no grace to wait for."""
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class Overdue:
         clock: Clock,
         decided_up_to: Callable[[], int],
         look_at_jobs: Callable[[], None],
+        is_alive: Callable[[str], bool],
     ) -> None:
         self._executor = executor
         self._deliveries, self._transactions, self._nacks = carriers
@@ -60,6 +64,7 @@ class Overdue:
         self._clock = clock
         self._decided_up_to = decided_up_to
         self._look_at_jobs = look_at_jobs
+        self._is_alive = is_alive
         self.decided = {Kind.DELAY: 0, Kind.TRANSACTION: 0, Kind.NACK: 0}
         """How many the gateway has decided so, since it started."""
         self._begin_ms = 0
@@ -96,18 +101,29 @@ class Overdue:
         now_ms = self._clock.now_ms()
         if not self._decides:
             return LOOK_MS
-        at_ms = now_ms - self._grace_ms
-        times = (self._begin_ms - self._grace_ms, *self._next_dues(at_ms), await self._nacked_ms())
-        next_ms = min((time_ms for time_ms in times if time_ms is not None and time_ms > at_ms), default=now_ms)
-        # What comes meanwhile and is due at once is over a grace from now: nothing is late but with a very small one.
+        waits_ms = [self._begin_ms - now_ms, *self._until_due(now_ms)]
+        if (nacked_ms := await self._nacked_ms()) is not None:
+            waits_ms.append(nacked_ms - self._at_ms(Kind.NACK, now_ms))
+        next_ms = min((wait_ms for wait_ms in waits_ms if wait_ms > 0), default=self._grace_ms)
+        # What comes meanwhile and is due at once is over a grace from now: nothing is late but with a very small one,
+        # and without a lead where no job is alive.
         most_ms = min(LOOK_MS, max(self._grace_ms, FINE_MS))
-        return max(min(next_ms - at_ms, most_ms), REST_MS)
+        return max(min(next_ms, most_ms), REST_MS)
 
-    def _next_dues(self, at_ms: int) -> Iterator[int | None]:
-        """When what isn't due yet at that time is due, the first of each kind but nacks."""
+    def _at_ms(self, kind: Kind, now_ms: int) -> int:
+        """What was due until then is decided here now."""
+        return now_ms - self._grace_ms if not self._decides or self._is_alive(JOB_OF[kind]) else now_ms
+
+    def _until_due(self, now_ms: int) -> Iterator[int]:
+        """How long it is until what isn't decided here yet is, the first of each kind but nacks."""
         limits, state = self._limits, self._executor.state
-        yield state.dues.next_ms(at_ms, SORT_FINELY_AHEAD_MS)
-        yield state.transactions.next_over_ms(at_ms, limits.timeout_ms, limits.check_interval_ms)
+        at_ms = self._at_ms(Kind.DELAY, now_ms)
+        if (due_ms := state.dues.next_ms(at_ms, SORT_FINELY_AHEAD_MS)) is not None:
+            yield due_ms - at_ms
+        at_ms = self._at_ms(Kind.TRANSACTION, now_ms)
+        over_ms = state.transactions.next_over_ms(at_ms, limits.timeout_ms, limits.check_interval_ms)
+        if over_ms is not None:
+            yield over_ms - at_ms
 
     async def _nacked_ms(self) -> int | None:
         """When the first nack was stored that has no decision, if the log has it."""
@@ -122,21 +138,25 @@ class Overdue:
         now_ms = self._clock.now_ms()
         if self._executor.log.refusal() is not None:
             return False
-        at_ms = now_ms - self._grace_ms
-        self._executor.state.dues.merge(at_ms)
-        more = self._sort_out(at_ms) or self._sort_finely(at_ms)
+        delays_ms = self._at_ms(Kind.DELAY, now_ms)
+        self._executor.state.dues.merge(delays_ms)
+        more = self._sort_out(delays_ms) or self._sort_finely(delays_ms)
         if not self._decides or now_ms < self._begin_ms:
             return more
         self._later = {cause: again_ms for cause, again_ms in self._later.items() if again_ms > now_ms}
         before = sum(self.decided.values())
-        for decide in (self._delays, self._halves, self._pending_nacks):
-            more = await decide(at_ms) or more
+        more = await self._delays(delays_ms) or more
+        more = await self._halves(self._at_ms(Kind.TRANSACTION, now_ms)) or more
+        more = await self._pending_nacks(self._at_ms(Kind.NACK, now_ms)) or more
         self._say(now_ms, acted=sum(self.decided.values()) > before)
         return more
 
     def _say(self, now_ms: int, *, acted: bool) -> None:
         if acted and self._acted_ms is None:
-            logger.warning("what is overdue by %d ms is decided here: the routing queries are late", self._grace_ms)
+            if any(map(self._is_alive, JOB_OF.values())):
+                logger.warning("what is overdue by %d ms is decided here: the routing queries are late", self._grace_ms)
+            else:
+                logger.info("what is due is decided here: no routing job is alive")
         if acted:
             self._acted_ms = now_ms
         elif self._acted_ms is not None and now_ms - self._acted_ms > QUIET_MS:

@@ -56,7 +56,9 @@ class Router:
         self.nacks = Nacks(self.executor, settings, lead_ms > 0, self.acknowledger)
         carriers = self.deliveries, self.transactions, self.nacks
         decided_up_to = partial(self.jobs.decided_up_to, "delay", lead_ms)
-        self.overdue = Overdue(self.executor, carriers, settings, clock, decided_up_to, self.jobs.look)
+        self.overdue = Overdue(
+            self.executor, carriers, settings, clock, decided_up_to, self.jobs.look, self.jobs.is_alive
+        )
         self.pending = Pending(self.executor, settings.transactions)
         self.decisions = Decisions(self.executor, self.deliveries, self.transactions, self.nacks, self.run_out)
 

@@ -155,6 +155,7 @@ def test_when_a_nack_is_overdue_is_looked_up_without_an_index_read_on_the_loop(
         forget_all(harness)
         read: list[None] = []
         files.do = lambda read=read: read.append(None)
+        harness.hear_jobs()
         harness.run(look())
         assert read == [None]
         harness.clock.time_ms += 900

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,6 +20,8 @@ from lakemq.gateway.produce.deferred import DeferredPlacement
 from lakemq.gateway.receipts.receive_request import ReceiveRequest
 from lakemq.gateway.receive.receiver import Given, Receiver
 from lakemq.gateway.routing.decisions import Posted
+from lakemq.gateway.routing.jobs import Heartbeat
+from lakemq.gateway.routing.overdue import JOB_OF
 from lakemq.gateway.routing.pending import Due
 from lakemq.gateway.work.run import at_once
 from lakemq.model import transaction, wheel
@@ -87,6 +89,8 @@ class RoutingHarness:
         self.broker: Broker
         self.receiver: Receiver
         self.last_state: dict[str, Any] = {}
+        self.alive: Sequence[str] = [*JOB_OF.values()]
+        """The routing jobs that are, though none decides anything by itself."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._frozen: tuple[Callable[[], dict[str, Any]], dict[str, Any]] | None = None
 
@@ -301,8 +305,14 @@ class RoutingHarness:
         """Post decisions; how many were news."""
         return self.run(self.broker.router.decisions.take(posted)) if posted else 0
 
+    def hear_jobs(self) -> None:
+        """Those that are alive, and say nothing else, say that."""
+        jobs = self.broker.router.jobs
+        jobs.hear([Heartbeat(name, None, 0, None) for name in self.alive if not jobs.is_alive(name)])
+
     def decide_overdue(self) -> None:
         """Have the gateway decide all that is overdue by its grace."""
+        self.hear_jobs()
         for _ in range(1_000):
             if not self.run(self.broker.router.overdue.look()):
                 return

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakemq.gateway.routing.decisions import Posted
-from lakemq.gateway.routing.jobs import Heartbeat
+from lakemq.gateway.routing.jobs import ALIVE_MS, Heartbeat
 from lakemq.gateway.routing.nacks import Nack
 from lakemq.gateway.routing.overdue import LOOK_MS, REST_MS
 from lakemq.model.decide import Kind
@@ -100,6 +100,36 @@ def test_checks_rollbacks_and_nacks_too_come_as_their_grace_is_over(harness: Rou
     wait_for(harness, lambda: causes_in(harness, HALF_TOPIC) == [origin])
     due_ms = stored_ms - 3_444 + 6_000
     assert due_ms + GRACE_MS <= harness.clock.time_ms <= due_ms + GRACE_MS + REST_MS
+
+
+def test_where_no_job_is_alive_nothing_waits_for_one(harness: RoutingHarness) -> None:
+    harness.alive = ()
+    after(harness, GRACE_MS)  # jobs may be about to start, as the broker is
+    state, begun_ms = harness.broker.router.state, harness.clock.time_ms
+    plain = harness.produce(Draft(b"x"))
+    dues = [harness.produce(Draft(b"x", delay_ms=delay_ms)) for delay_ms in (900, 12_000, 70_000)]
+    origin = harness.produce(Draft(b"x"), "pg")
+    harness.run(harness.broker.router.nacks.nack("g", [Nack(harness.id_of(plain), 1)], anybody))
+    harness.decide_overdue()
+    assert not state.nacks
+    wait_for(harness, lambda: causes_in(harness, HALF_TOPIC) == [origin])
+    assert 6_000 <= harness.clock.time_ms - begun_ms <= 6_000 + REST_MS
+    wait_for(harness, lambda: not state.delays)
+    copies = [message for message in harness.messages() if message.topic == TOPIC and message.get("cause") in dues]
+    late = [message.store_time_ms - message.get("deliver_at_ms") for message in copies]
+    assert len(late) == len(dues)
+    assert 0 <= min(late) <= max(late) <= FINE_MS + REST_MS
+    harness.alive = ["delay"]
+    position = harness.produce(Draft(b"x", delay_ms=900))
+    after(harness, 900 + GRACE_MS - 1)
+    assert position not in causes_in(harness, TOPIC)
+    after(harness, FINE_MS + 1)
+    assert position in causes_in(harness, TOPIC)
+    harness.pass_time(ALIVE_MS)
+    harness.alive = ()
+    position = harness.produce(Draft(b"x", delay_ms=900))
+    after(harness, 900 + FINE_MS)
+    assert position in causes_in(harness, TOPIC), "a job that was killed is as none, some time later"
 
 
 def test_many_that_wait_are_found_some_at_a_time_and_each_once(harness: RoutingHarness) -> None:
