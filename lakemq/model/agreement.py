@@ -49,3 +49,13 @@ def goes_on(epochs: Sequence[Epoch], epoch: int, end: int) -> bool:
     if at < 0:
         return True
     return epochs[at][0] == epoch and (at + 1 == len(epochs) or end <= epochs[at + 1][1])
+
+
+def may_share(epochs: Sequence[Epoch], epoch: int, end: int) -> Epoch:
+    """For another log that ends there in that epoch, and doesn't go on (`goes_on`) in the one with these epochs: the
+    last epoch that both may share, and the position up to which they may, at most `end`. The other one leaves what it
+    has after that, or of later epochs, and asks once more."""
+    at = bisect_right(epochs, (epoch, end)) - 1
+    while at > 0 and epochs[at][1] > end:
+        at -= 1
+    return epochs[at][0], min(end, epochs[at + 1][1]) if at + 1 < len(epochs) else end

@@ -367,6 +367,18 @@ class Fenced(LakemqError):
     code = "fenced"
 
 
+class EpochDiverged(Fenced):
+    """The log of who asks ends in another epoch than this one has there. `epoch`, `position`: the last epoch that both
+    may share, and up to where.
+    What to do: leave what comes after that, and ask once more."""
+
+    code = "epoch_diverged"
+
+    def __init__(self, detail: str, epoch: int | None = None, position: int | None = None) -> None:
+        super().__init__(detail)
+        self.members = {} if epoch is None else {"epoch": epoch, "position": position}
+
+
 class NotInSync(LakemqError):
     """The replica can't lead: it is not in sync, or silent."""
 

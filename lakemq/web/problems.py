@@ -55,6 +55,7 @@ STATUS: dict[str, int] = {
     "incompatible_schema": 409,
     "schema_changed": 409,
     "fenced": 409,
+    "epoch_diverged": 409,
     "not_in_sync": 409,
     "leader_lives": 409,
     "position_gone": 410,

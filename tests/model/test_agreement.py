@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakemq.model.agreement import Epoch, History, agreed, goes_on
+from lakemq.model.agreement import Epoch, History, agreed, goes_on, may_share
 
 Log = list[int]
 """The epoch of the message at each position: in one epoch a position has one message."""
@@ -66,6 +66,20 @@ def test_a_log_goes_on_from_another_by_the_epoch_of_that_ones_end_just_where_it_
             if end <= len(other.log):
                 is_so = common_beginning(one.log, other.log) == end
                 assert goes_on(other.epochs, epoch, end) == is_so
+
+
+@given(LIVES)
+def test_who_asks_again_and_again_comes_to_the_common_beginning(lives: list[tuple[int, int, int, int]]) -> None:
+    replicas = lived(lives)
+    for one in replicas:
+        for other in replicas:
+            end, epoch = len(one.log), one.log[-1] if one.log else 1
+            while not goes_on(other.epochs, epoch, end):
+                number, position = may_share(other.epochs, epoch, end)
+                kept = sum(each <= number for each in one.log[:position])
+                assert kept < end
+                end, epoch = kept, one.log[kept - 1] if kept else 1
+            assert min(end, len(other.log)) == common_beginning(one.log, other.log)
 
 
 def test_what_is_older_than_all_epochs_that_are_known_is_not_told() -> None:

@@ -13,7 +13,7 @@ from lakemq.gateway.fleet.leadership import Leadership
 from lakemq.gateway.fleet.offered_parts import OfferedParts
 from lakemq.gateway.fleet.shown import show_only_known
 from lakemq.gateway.fleet.tenure import Elected
-from lakemq.model.agreement import goes_on
+from lakemq.gateway.fleet.diverged import check_goes_on
 from lakemq.model.errors import (
     Fenced,
     InvalidRequest,
@@ -165,8 +165,8 @@ class Replication:
 
     def hear(self, question: Question) -> bool:
         """A follower asks. Whether it may be sent what isn't confirmed: not if another has taken its place. Raises
-        `Fenced` where it goes by a later leader, or may come to, and where its log isn't the beginning of this one: it
-        hasn't heard that another has led, and is to compare its history."""
+        `Fenced` where it goes by a later leader, or may come to, and `EpochDiverged` where its log isn't the beginning
+        of this one: it hasn't heard that another has led, and is to compare its history."""
         self._excuse()
         self.check_epoch(question.seen)
         log, (member, begin, epoch, durable, *_) = self._log, question
@@ -175,8 +175,7 @@ class Replication:
                 self.erased_by.leave(member)
                 self._look()
             return False
-        if not goes_on(log.identity.epochs, epoch, begin):
-            raise Fenced(f"the follower's log ends with position {begin} in epoch {epoch}, and this one differs there")
+        check_goes_on(log.identity.epochs, epoch, begin)
         counts = self._in_sync.hear(member, epoch, durable, log.flushed_position, self._now_ms())
         if counts:
             self.erased_by.hear(member, question.erased)

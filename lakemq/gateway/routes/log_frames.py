@@ -29,6 +29,7 @@ from lakemq.contract.routes import (
     REPLICA_MAX,
 )
 from lakemq.gateway.access.caller import Caller, caller_of
+from lakemq.gateway.fleet.diverged import check_goes_on
 from lakemq.gateway.fleet.replication import Question, Replication
 from lakemq.gateway.routes.log_end import LogEnd, seconds_until
 from lakemq.gateway.routes.subscription import topics_of
@@ -77,6 +78,8 @@ class LogFrames:
         topics = topics_of(query.get("topics"))
         client = client_of(request.scope)
         run = self._work.answering.run_for(client)
+        if FRAMES_EPOCH.name in query and not _is_of_follower(query):
+            check_goes_on(self._log.identity.epochs, parse_int(query, FRAMES_EPOCH, OFFSET_MAX), begin)
         question = self._question(query, begin, caller_of(request.scope))
         if question is None and self._is_a_replicas(query):
             end = await self._ends.flushed_position()
@@ -200,10 +203,15 @@ async def _send(send: Send, headers: Headers, pieces: list[memoryview]) -> None:
     await send({"type": "http.response.body", "body": last, "more_body": False})
 
 
+def _is_of_follower(query: dict[str, str]) -> bool:
+    """Whether somebody says that he is one. Any reader may say in which epoch its log ends."""
+    return any(field.name in query for field in FRAMES_FOLLOWER if field is not FRAMES_EPOCH)
+
+
 def _read_question(query: dict[str, str], begin: int) -> Question | None:
     """What a follower says of itself; None where nobody says that he is one."""
     erased, seen = (parse_int(query, field, OFFSET_MAX) for field in (FRAMES_ERASED, FRAMES_SEEN))
-    if not any(field.name in query for field in FRAMES_FOLLOWER):
+    if not _is_of_follower(query):
         return None
     numbers = {
         field: parse_int(query, field, most)

@@ -109,12 +109,20 @@ def test_a_question_counts_only_of_a_log_that_the_leaders_goes_on_from(tmp_path:
     with start_gateway(tmp_path / "new", **LIMITS) as gateway, connect(gateway) as http:
         end = broker_of(http)["flushed_position"]
 
-        def ask(begin: int, epoch: int) -> Any:
-            said = {"replica": 1, "incarnation": "played", "durable": begin, "epoch": epoch}
-            return http.get("/v1/log/frames", params={"from": begin, **said})
+        def ask(said: dict[str, Any], begin: int, epoch: int) -> Any:
+            return http.get("/v1/log/frames", params={"from": begin, "epoch": epoch, **said})
 
-        for begin, epoch in ((0, 1), (common, 1), (common + 1, 2), (end, 2)):
-            answer = ask(begin, epoch)
-            assert (answer.status_code, answer.headers["lakemq-epoch"]) == (200, "2"), (begin, epoch)
-        for begin, epoch in ((common + 1, 1), (end, 1), (common - 1, 2), (end, 3)):
-            assert is_problem(ask(begin, epoch), 409, "fenced"), (begin, epoch)
+        played: dict[str, Any] = {"replica": 1, "incarnation": "played", "durable": 0}
+        for said in (played, {}):
+            for begin, epoch in ((0, 1), (common, 1), (common + 1, 2), (end, 2)):
+                answer = ask(said, begin, epoch)
+                assert (answer.status_code, answer.headers["lakemq-epoch"]) == (200, "2"), (begin, epoch)
+            for begin, epoch, *shared in (
+                (common + 1, 1, 1, common),
+                (end, 1, 1, common),
+                (common - 1, 2, 1, common - 1),
+                (end, 3, 2, end),
+            ):
+                answer = ask(said, begin, epoch)
+                assert is_problem(answer, 409, "epoch_diverged"), (begin, epoch)
+                assert [answer.json()[name] for name in ("epoch", "position")] == shared
