@@ -99,9 +99,9 @@ def lakemq(
       lakemq pull greetings
     And, some seconds later, from the lake:
       lakemq sql "SELECT topic, count(*) FROM messages WHERE NOT is_system(topic) GROUP BY topic"
-    Options for all commands stand before the command's name:
+    Options for all commands may stand before the command's name, or anywhere after it:
       lakemq --config conf/lakemq.toml topic list
-      lakemq --token-file data/admin.token topic list
+      lakemq topic list --token-file data/admin.token
     """
     context.obj = Global(config)
     if token_file is not None:

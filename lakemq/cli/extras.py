@@ -6,6 +6,7 @@ import sys
 from importlib.util import find_spec
 from typing import Any
 
+from lakemq.cli.for_all import in_front
 from lakemq.cli.help_page import Group
 
 OF_COMMANDS = {
@@ -47,7 +48,11 @@ class MissingExtra(Exception):
 
 
 class Commands(Group):
-    """The commands; one that lacks a package says which extra brings it."""
+    """The commands; one that lacks a package says which extra brings it. Options for all may stand after its name."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As the group does."""
+        return super().parse_args(ctx, in_front(args))
 
     def invoke(self, ctx: Any) -> object:
         """As the group does. Raises `MissingExtra` for a package that an extra brings."""

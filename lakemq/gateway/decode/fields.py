@@ -21,13 +21,13 @@ from lakemq.model.message_columns import GIVEN, TIME_MS_MAX, Column, Kind
 WHITESPACE = " \t\r\n\v\f"
 """What a tag can't begin or end with: a tag expression is split at `||` and stripped."""
 _DELAYS = ("delay_level", "delay_ms", "deliver_at_ms")
-_DIGITS = re.compile(r"[0-9]{1,16}\Z")
+_DIGITS = re.compile(r"-?[0-9]{1,16}\Z")
 
 
 def draft_of(body: bytes, fields: Mapping[str, object], limits: Limits) -> Draft:
     """The draft of `body` and `fields`, which are named as in the JSON form; each is checked.
 
-    `delay_level` 0 means: no delay.
+    `delay_level` 0 or below means: no delay.
     """
     get = fields.get
     level, delay, deliver = get("delay_level"), get("delay_ms"), get("deliver_at_ms")
@@ -67,7 +67,7 @@ def text(name: str, bytes_max: int, value: object) -> str:
 def integer_text(name: str, value: str) -> int:
     """The integer that a header holds."""
     if not _DIGITS.match(value):
-        raise InvalidRequest(f"{name} must be an integer from 0 in decimal digits")
+        raise InvalidRequest(f"{name} must be an integer in decimal digits")
     return int(value)
 
 
@@ -140,6 +140,11 @@ def _check_of(column: Column) -> Callable[[object], object]:
     return partial(check, column.name, column.most)
 
 
+def _delay_level(value: object) -> int | None:
+    most = bounds.DELAY_LEVEL_MAX
+    return max(_integer("delay_level", most, value, -most), 0) or None
+
+
 _BY_KIND: dict[Kind, Callable[[str, int, object], object]] = {
     Kind.TEXT: text,
     Kind.TEXTS: _keys,
@@ -149,7 +154,7 @@ _BY_KIND: dict[Kind, Callable[[str, int, object], object]] = {
 }
 _CHECK: dict[str, Callable[[object], object]] = {
     **{column.name: _check_of(column) for column in GIVEN if column.name != "body"},
-    "delay_level": lambda value: _integer("delay_level", bounds.DELAY_LEVEL_MAX, value) or None,
+    "delay_level": _delay_level,
     "delay_ms": partial(_integer, "delay_ms", TIME_MS_MAX),
 }
 if {"body", *_CHECK} != set(Draft._fields):

@@ -77,8 +77,9 @@ def test_delays_are_read() -> None:
     assert drafts_of({"body": "", "delay_ms": 0})[0].delay_ms == 0
 
 
-def test_delay_level_zero_is_no_delay() -> None:
-    assert drafts_of({"body": "", "delay_level": 0}) == [Draft(b"")]
+@pytest.mark.parametrize("level", [0, -1, 1 - 2**31])
+def test_a_delay_level_below_one_is_no_delay(level: int) -> None:
+    assert drafts_of({"body": "", "delay_level": level}) == [Draft(b"")]
 
 
 @pytest.mark.parametrize("pair", [("delay_level", "delay_ms"), ("delay_ms",), ("delay_level",)])
@@ -195,7 +196,7 @@ def test_what_is_no_json_is_no_value(value: str) -> None:
         ({"body": "", "queue_id": True}, "queue_id must be an integer"),
         ({"body": "", "queue_id": "0"}, "queue_id must be an integer"),
         ({"body": "", "queue_id": 1.0}, "queue_id must be an integer"),
-        ({"body": "", "delay_level": -1}, "delay_level must be from 0"),
+        ({"body": "", "delay_level": -(2**31)}, "delay_level must be from -2147483647"),
         ({"body": "", "delay_ms": -1}, "delay_ms must be from 0"),
         ({"body": "", "born_time_ms": 2**53 + 1}, "born_time_ms must be from 0"),
         ({"body": "", "deliver_at_ms": 2**64 - 1}, "deliver_at_ms must be from 0"),

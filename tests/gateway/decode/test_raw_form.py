@@ -53,6 +53,7 @@ def test_every_header_of_the_contract_is_read() -> None:
         deliver_at_ms=1790000000000,
     )
     assert raw({"lakemq-delay-level": "3"}).delay_level == 3
+    assert raw({"lakemq-delay-level": "-1"}).delay_level is None
     assert raw({"lakemq-delay-ms": "1500"}).delay_ms == 1500
 
 
@@ -61,7 +62,7 @@ def test_every_header_of_the_contract_is_read() -> None:
     [
         ({"lakemq-queue-id": "x"}, "queue_id must be an integer"),
         ({"lakemq-queue-id": ""}, "queue_id must be an integer"),
-        ({"lakemq-queue-id": "-1"}, "queue_id must be an integer"),
+        ({"lakemq-queue-id": "-1"}, "queue_id must be from 0 to 65534"),
         ({"lakemq-queue-id": "1_0"}, "queue_id must be an integer"),
         ({"lakemq-queue-id": "٣"}, "queue_id must be an integer"),
         ({"lakemq-queue-id": "9" * 10_000}, "queue_id must be an integer"),
