@@ -16,6 +16,7 @@ from lakemq.contract import headers, nameserver_routes, routes
 from lakemq.contract.headers import Header
 from lakemq.contract.route import Reads, Route
 from lakemq.contract.sql_routes import STATEMENT
+from lakemq.gateway.decode.limits import DRAFTS_MAX, ROWS_MAX
 from lakemq.model import errors
 from lakemq.model.errors import LakemqError
 from lakemq.testing import start_gateway
@@ -68,7 +69,7 @@ def page(document: dict[str, Any]) -> str:
     parts += ["## Name servers\n", *_routes(nameserver_routes.ALL, {"paths": {}})]
     parts += ["## Headers of requests\n", _headers(headers.REQUESTS)]
     parts += ["## Headers of answers\n", _headers(headers.ANSWERS)]
-    parts += ["## Messages in a body\n", _FORMS, "## Errors\n", _ERRORS, _errors()]
+    parts += ["## Messages in a body\n", _FORMS, _MANY, "## Errors\n", _ERRORS, _errors()]
     return "\n".join(parts)
 
 
@@ -89,6 +90,9 @@ _OF_MANY = {
     *("store_unwritable", "not_enough_replicas", "not_confirmed"),
 }
 """What the page's head says of all routes, or of many."""
+_MANY = f"""A request has at most {DRAFTS_MAX:,} messages, as Arrow {ROWS_MAX:,}, and is at most `gateway.request_bytes_max` long, inflated too. A larger
+one is 413 `message_too_large`.
+"""
 _FORMS = """What a route that takes messages reads, by `Content-Type`:
 
 | type | the body |
