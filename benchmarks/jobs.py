@@ -44,6 +44,7 @@ class JobsProcess:
         self.pid = self._process.pid
         self._starting = {name for name in QUERIES if name in (names or QUERIES)}
         self._ready = threading.Event()
+        self._stopped = False
         self.lines: list[str] = []
         threading.Thread(target=self._read, daemon=True).start()
         if not self._ready.wait(_START_S_MAX) or self._process.poll() is not None:
@@ -62,12 +63,13 @@ class JobsProcess:
         self._ready.set()
 
     def check(self) -> None:
-        """Raise `RuntimeError` when it has ended."""
-        if self._process.poll() is not None:
+        """Raise `RuntimeError` when it has ended, and nobody has stopped it."""
+        if self._process.poll() is not None and not self._stopped:
             raise RuntimeError("the jobs have ended: " + "".join(self.lines[-_TAIL:]))
 
     def stop(self) -> None:
         """Stop it, and all that it started: it has a session of its own."""
+        self._stopped = True
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -365,11 +365,14 @@ FRAMES_STATE = Field(
     choices=("no", "yes"),
 )  # fmt: skip
 REPLICA_MAX = 255
-FRAMES_REPLICA = Field("replica", "integer", "for a follower: its number; it sends all four fields, `epoch` too", least=0)
+FRAMES_REPLICA = Field("replica", "integer", "for a follower: its number; it sends four fields, `epoch` too", least=0)
 FRAMES_INCARNATION = Field("incarnation", "string", "of the follower, which another one of that number replaces")
 FRAMES_DURABLE = Field("durable", "integer", "how far the log is on its disk", least=0)
 FRAMES_EPOCH = Field(
-    "epoch", "integer", "in which the reader's log ends, at `from`: 409 `epoch_diverged` where this one differs", least=0
+    "epoch",
+    "integer",
+    "in which the reader's log ends, at `from`: 409 `epoch_diverged` where this one differs",
+    least=0,
 )
 FRAMES_ERASED = Field("erased", "integer", "how many erasures it has carried out", 0, least=0)
 FRAMES_FOLLOWER = (FRAMES_REPLICA, FRAMES_INCARNATION, FRAMES_DURABLE, FRAMES_EPOCH)

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from lakemq.gateway.fleet.confirmed_mark import ConfirmedMark, Mark
+from lakemq.gateway.fleet.diverged import check_goes_on
 from lakemq.gateway.fleet.erased_by import ErasedBy
 from lakemq.gateway.fleet.leadership import Leadership
 from lakemq.gateway.fleet.offered_parts import OfferedParts
 from lakemq.gateway.fleet.shown import show_only_known
 from lakemq.gateway.fleet.tenure import Elected
-from lakemq.gateway.fleet.diverged import check_goes_on
 from lakemq.model.errors import (
     Fenced,
     InvalidRequest,

@@ -78,8 +78,6 @@ class LogFrames:
         topics = topics_of(query.get("topics"))
         client = client_of(request.scope)
         run = self._work.answering.run_for(client)
-        if FRAMES_EPOCH.name in query and not _is_of_follower(query):
-            check_goes_on(self._log.identity.epochs, parse_int(query, FRAMES_EPOCH, OFFSET_MAX), begin)
         question = self._question(query, begin, caller_of(request.scope))
         if question is None and self._is_a_replicas(query):
             end = await self._ends.flushed_position()
@@ -120,8 +118,11 @@ class LogFrames:
 
     def _question(self, query: dict[str, str], begin: int, caller: Caller) -> Question | None:
         """Which follower asks, if one does that counts; what it says of its disk is heard. Raises `Forbidden` where it
-        may not be a replica: what one says is the word by which messages are confirmed."""
+        may not be a replica: what one says is the word by which messages are confirmed. Raises `EpochDiverged` where
+        the log of any reader that says in which epoch it ends isn't the beginning of this one."""
         question = _read_question(query, begin)
+        if question is None and FRAMES_EPOCH.name in query:
+            check_goes_on(self._log.identity.epochs, parse_int(query, FRAMES_EPOCH, OFFSET_MAX), begin)
         if question is None or self._replication is None:
             return None
         # Nobody but the replica itself and the leader knows the name of its incarnation. So one that was a replica

@@ -96,9 +96,6 @@ def test_what_was_told_before_never_means_something_else(tmp_path: Path) -> None
             http.post("/v1/topics/t/transactions", **half)
         assert http.get(f"/v1/messages/{held['message_id']}").json()["body"] == "kept"
         _all_are_unknown(http, placed["message_id"], transaction["transaction_id"], other["receipt"])
-        both = [{"message_id": each["message_id"], "delay_level": -1} for each in (placed, held)]
-        told = http.post("/v1/groups/h/nacks", json={"client_id": "c", "messages": both}).json()["messages"]
-        assert [each["status"] for each in told] == ["message_not_found", "ok"], "a lost one keeps no other from a retry"
     (path / "commitlog").rename(tmp_path / "away")
     with start_gateway(path, **options) as gateway, connect(gateway) as http:
         produce(http, "t", *["of another log"] * 40)

@@ -15,6 +15,7 @@ def test_who_goes_silent_is_said_once_and_so_is_who_is_back(tmp_path: Path, capl
     caplog.set_level(logging.INFO, "lakemq.gateway.routing.jobs")
     harness = RoutingHarness(tmp_path)
     harness.open(0)
+    harness.alive = ()
     try:
         jobs = harness.broker.router.jobs
         jobs.hear([Heartbeat("delay", 0, 1_000, None)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,20 @@ def test_a_message_that_was_deleted_with_its_topic_keeps_no_other_from_a_retry(h
     for each in (dead[1:2], dead[1:3]):
         assert is_problem(nack(http, group, *each), 404, gone)
     assert len(pull_all(http, f"%25DLQ%25{group}")) == 2
+
+
+def test_a_message_that_has_left_log_and_lake_keeps_no_other_from_a_retry(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"storage__segment_bytes": 2**20, "storage__retention_ms": 0, "lake__verify": 0}
+    with start_gateway(tmp_path, storage__compacted_grace_ms=0, **options) as gateway, connect(gateway) as http:
+        (left,) = produce(http, "t", "left")
+        for _ in range(3):
+            (kept,) = produce(http, "t", secrets.token_hex(2**20))
+        http.put("/v1/broker/compacted", json={"compacted_position": http.get("/v1/broker").json()["max_position"]})
+        wait_until(lambda: http.get("/v1/broker").json()["min_position"] > position(left["message_id"]))
+        dead = [{"message_id": each["message_id"], "delay_level": -1} for each in (left, kept)]
+        answer = nack(http, "g", *dead)
+        assert [each["status"] for each in answer.json()["messages"]] == ["message_not_found", "ok"]
+        assert is_problem(nack(http, "g", dead[0]), 404, "message_not_found")
 
 
 def test_a_nack_settles_the_receipt_of_a_message_that_is_out(http: httpx.Client, topic: str) -> None:
