@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
+from lakemq.model.delay import LEVELS_MAX
 from lakemq.model.names import ACK_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECEIVE_TOPIC, SCHEDULE_TOPIC
 from lakemq.model.wheel import CATCH_UP_MS, LISTED_MS, SHARD_POSITIONS, SHARDS, WINDOW_MS, Entry, Terms
 
@@ -73,10 +74,11 @@ def _entry(terms: Mapping[str, Terms]) -> Column:
     topic, position = F.col("topic"), F.col("position")
     due, stored = F.unix_millis("deliver_at"), F.unix_millis("store_time")
     retried, checked = F.coalesce("reconsume_times", F.lit(0)), F.coalesce("check_times", F.lit(0))
-    most = F.coalesce(_property("max_reconsume_times", "int"), F.lit(-1))
+    most = F.coalesce(_number("max_reconsume_times"), F.lit(-1))
     wait = F.when(checked == 0, _term(terms, "timeout_ms")).otherwise(_term(terms, "check_interval_ms"))
     resolved = F.when(F.col("tag") == "commit", int(Entry.COMMIT)).otherwise(int(Entry.ROLLBACK))
-    level = F.coalesce(_property("delay_level", "int"), F.lit(0))
+    # A consumer may ask for a level that is no int of Spark's. All levels above the highest are the same.
+    level = F.least(F.coalesce(_number("delay_level"), F.lit(0)), F.lit(LEVELS_MAX))
     until = F.coalesce(due, stored + wait)  # halves of an older log don't say when they are due
     is_resolution = F.col("tag").isin("commit", "rollback") & _half().isNotNull() & F.col("cause").isNull()
     return (
@@ -95,7 +97,7 @@ def _end() -> Column:
     """The end of an entry, if the row of the log is one. The row has the entry's cause and the time at which it would
     have been looked at, by which the end finds the same window."""
     topic, cause, due = F.col("topic"), F.col("cause"), F.unix_millis("deliver_at")
-    replaced = _property("replaced_until_ms", "bigint")
+    replaced = _number("replaced_until_ms")
     of_receipt = topic.isin(ACK_TOPIC, NACK_TOPIC) & cause.isNotNull()
     of_half = (topic == OP_TOPIC) & F.col("tag").isin("commit", "rollback") & _half().isNotNull()
     return (
@@ -168,8 +170,9 @@ def _div(number: Column, by: int) -> Column:
     return F.call_function("div", number, F.lit(by))
 
 
-def _property(name: str, kind: str) -> Column:
-    return F.col("properties")[name].cast(kind)
+def _number(name: str) -> Column:
+    """The property of that name."""
+    return F.col("properties")[name].cast("bigint")
 
 
 def _term(terms: Mapping[str, Terms], name: str) -> Column:
