@@ -27,7 +27,7 @@ from lakemq.jobs.lake.batch_gate import BatchGate
 from lakemq.jobs.lake.query import CHECKPOINTS, end_of_batch
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.routing.broker_routing import BrokerRouting
-from lakemq.jobs.routing.sender import Decision, DecisionSender, Whereto
+from lakemq.jobs.routing.sender import ROWS_PER_REQUEST_MAX, Decision, DecisionSender, Whereto
 from lakemq.jobs.routing.session import POOL
 from lakemq.jobs.routing.wheel_rows import COLUMNS, wheel_rows
 from lakemq.jobs.routing.wheel_state import DUE_COLUMNS, due_entries
@@ -225,9 +225,11 @@ class RoutingQuery:
 
 def _decisions(rows: pa.Table, terms: Mapping[str, Terms]) -> Iterator[Decision]:
     """The decision for each of `due_entries`, by the terms of its broker."""
-    columns = [rows.column(name).to_pylist() for name in ("broker", *DUE_COLUMNS)]
-    for broker, *due in zip(*columns, strict=True):
-        yield Decision(broker, *decide_due(Due(*due), terms[broker]))
+    # Some at a time: as Python objects they take far more memory.
+    for part in rows.to_batches(max_chunksize=ROWS_PER_REQUEST_MAX):
+        columns = [part.column(name).to_pylist() for name in ("broker", *DUE_COLUMNS)]
+        for broker, *due in zip(*columns, strict=True):
+            yield Decision(broker, *decide_due(Due(*due), terms[broker]))
 
 
 def _new_checkpoint(lake: Path, name: str) -> Path:

@@ -47,19 +47,22 @@ class DecisionSender:
         self._stopped = Event()
 
     def send(self, decisions: Iterable[Decision], trace: TraceParent | None = None) -> None:
-        """Returns when all of them are durable. `trace`: the span that they belong to.
+        """Returns when all of them are durable. Takes them one after the other, and keeps no more than
+        one request for each broker in memory. `trace`: the span that they belong to.
 
         Raises `BrokerUnavailable`, but only after `stop`. Raises `LogReplaced` if a broker now has another log or
         epoch than the decisions were made for: it refuses the whole request, and everything must be decided again.
         """
         for client in self._clients.values():
             client.in_trace = {} if trace is None else {TRACE_PARENT: str(trace)}
-        by_broker: dict[str, list[Decision]] = {}
+        gathered: dict[str, list[Decision]] = {}
         for decision in decisions:
-            by_broker.setdefault(decision.broker, []).append(decision)
-        for broker, rows in by_broker.items():
-            for begin in range(0, len(rows), ROWS_PER_REQUEST_MAX):
-                self._post(broker, rows[begin : begin + ROWS_PER_REQUEST_MAX])
+            rows = gathered.setdefault(decision.broker, [])
+            rows.append(decision)
+            if len(rows) == ROWS_PER_REQUEST_MAX:
+                self._post(decision.broker, gathered.pop(decision.broker))
+        for broker, rows in gathered.items():
+            self._post(broker, rows)
 
     def stop(self) -> None:
         """Gives up waiting for brokers that are away, now and later."""
