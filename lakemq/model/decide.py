@@ -1,9 +1,10 @@
-"""What becomes of what waits: the one place where it is written what beats what.
+"""What happens to a waiting cause: the one place that says which event wins.
 
-A cause is in a *state* until an *event* ends it or moves it on: `decide` looks that up in one table, which
-docs/routing.md draws. Time is an event like the others, and the functions below say which one it is for a
-cause whose time is over. The queries decide by them, and so does the gateway: when it anticipates, and when
-the queries are away. Nothing here knows who asks.
+A cause is in a *state* until an *event* moves it on. `TRANSITIONS` is the whole table, which docs/routing.md draws. To
+be due is an event like the others. The functions below look up what happens when a half, a nack or a receipt is due.
+The routing query decides by them, and so does the gateway, both when it anticipates and when no query is running.
+Nothing here knows who asks. The gateway carries out all other events by itself (`lakemq.gateway.routing`,
+`lakemq.gateway.receipts`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Action = DelayAction | TransactionAction | NackAction | ReceiptAction
 
 
 class Kind(StrEnum):
-    """What waits."""
+    """The kinds of causes."""
 
     DELAY = "delay"
     TRANSACTION = "transaction"
@@ -34,42 +35,43 @@ class Kind(StrEnum):
 
 
 class Event(StrEnum):
-    """What happens to it."""
+    """What can happen to a cause."""
 
     DECIDED = "decided"
-    """A query has said when it is due."""
+    """A query has decided a delay, a lead before it is due."""
     DUE = "due"
-    """Its time is over, and nothing has ended it before."""
+    """Its time has come, and nothing has ended it before."""
     LAST_DUE = "last due"
-    """The same, and it was tried as often as it may be."""
+    """The same, and it has been tried as often as it may be."""
     RECALLED = "recalled"
     LEAVES = "leaves"
-    """Its segment leaves the log."""
+    """Retention is about to delete its segment of the log."""
     STORED_AGAIN = "stored again"
-    """It stands at the log's end now."""
+    """It has been copied to the log's end."""
     TARGET_GONE = "target gone"
-    """It is due, and the topic that it is for was deleted."""
+    """It is due, but its topic has been deleted."""
     COMMITTED = "committed"
     ROLLED_BACK = "rolled back"
     NACKED = "nacked"
     REDRIVEN = "redriven"
     GIVEN_UP = "given up"
-    """Somebody discards it."""
+    """A user discards it."""
     RECEIVED = "received"
     ACKNOWLEDGED = "acknowledged"
     CHANGED = "changed"
-    """Another time of invisibility was asked for."""
+    """A consumer has asked for another time of invisibility."""
     RESET = "reset"
     """The group's offsets were reset."""
 
 
 class Effect(NamedTuple):
-    """What is done, and the state that it leaves behind."""
+    """What the gateway does, and the state that the cause is in afterwards."""
 
     action: Action
     state: State
 
 
+# The states by their letters in docs/routing.md, where W is both a waiting delay and a nack whose retry waits.
 _W, _D = DelayState.WAITING, DelayState.DECIDED
 _H, _K = TransactionState.HALF, TransactionState.CHECKED
 _N, _RETRY_WAITS, _T, _Q, _Z, _X = RetryState
@@ -118,14 +120,9 @@ TRANSITIONS: Mapping[Kind, Mapping[tuple[State, Event], Effect]] = {
 }
 
 
-def decide(kind: Kind, state: State, event: Event) -> Effect | None:
-    """What the event does to a cause in that state; None: nothing, as it has its one effect already."""
-    return TRANSITIONS[kind].get((state, event))
-
-
 def of_half(check_times: int, check_max: int, resolution: Resolution | None) -> Effect:
-    """What a half leads to that was checked `check_times` times and whose time is over: an operation that was
-    answered beats a check, and after `check_max` (≥ 1) checks it is given up. `resolution` None: there is none."""
+    """What happens to a half that is due, after `check_times` checks. An operation that the gateway has confirmed beats
+    a check. Without one, the half is given up after `check_max` (≥ 1) checks. `resolution` None: no operation."""
     state = _K if check_times else _H
     if resolution is not None:
         event = Event.COMMITTED if resolution == "commit" else Event.ROLLED_BACK
@@ -137,10 +134,10 @@ def of_half(check_times: int, check_max: int, resolution: Resolution | None) -> 
 def of_nack(
     reconsume_times: int, delay_level: int, max_reconsume_times: int, levels_ms: Sequence[int], nacked_ms: int
 ) -> RetryDecision:
-    """What a nack leads to, and when.
+    """What happens to a nacked message, and when.
 
-    `reconsume_times`: how often the message was retried before. `delay_level`: < 0 straight to the
-    dead letters, > 0 that level, 0 the broker's choice, `FIRST_LEVEL + reconsume_times`. `nacked_ms`:
+    `reconsume_times`: how often the message was retried before. `delay_level`: < 0 makes it a dead letter at once, > 0
+    is the level of its delay, 0 leaves that to the broker, which takes `FIRST_LEVEL + reconsume_times`. `nacked_ms`:
     when the nack was stored, from which the delay counts.
     """
     is_last = delay_level < 0 or reconsume_times >= max_reconsume_times
@@ -152,7 +149,7 @@ def of_nack(
 
 
 def of_receipt(reconsume_times: int, max_reconsume_times: int) -> Effect:
-    """What becomes, at once, of a message that was handed out and not acknowledged in time, after it
-    was retried `reconsume_times` before."""
+    """What happens to a message that was handed out and not acknowledged in time. `reconsume_times`: how often it was
+    retried before."""
     is_last = reconsume_times >= max_reconsume_times
     return TRANSITIONS[Kind.RECEIPT][_O, Event.LAST_DUE if is_last else Event.DUE]

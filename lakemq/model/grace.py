@@ -1,4 +1,5 @@
-"""What has been known for a while: the newest position that was said at least so long ago."""
+"""A position that must have been reported for a while before it counts: retention deletes no segment earlier
+(`storage.compacted_grace_ms`). It has nothing to do with `routing.grace_ms`."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections import deque
 from typing import NamedTuple
 
 STEPS = 16
-"""So finely a grace is divided: a position passes it at most a sixteenth later than it might."""
+"""Into how many steps a grace is divided: a position passes it at most a sixteenth later than it could."""
 
 
 class _Step(NamedTuple):
@@ -15,18 +16,18 @@ class _Step(NamedTuple):
 
 
 class Grace:
-    """Positions that are said one after the other, and which of them are past the grace. Times are ms of a clock
-    that nobody sets. Takes bounded memory, however often something is said."""
+    """Positions that are reported one after the other, and which of them are past the grace. Times are ms of a clock
+    that nobody sets. Takes bounded memory, however often a position is reported."""
 
     def __init__(self, grace_ms: int) -> None:
         self._grace_ms = grace_ms
         self._steps: deque[_Step] = deque([_Step(0, 0)])
-        """Ascending in both; the first one is past the grace, or nothing."""
+        """Never empty, and ascending in both. The first one is past the grace, or is position 0."""
 
     def say(self, position: int, now_ms: int) -> None:
-        """It goes up to here now. Where that is less than before, what was more never was."""
+        """Reports the position of now. If it is lower than one before, that one never counts."""
         steps = self._steps
-        while steps and steps[-1].position > position and len(steps) > 1:
+        while steps[-1].position > position and len(steps) > 1:
             steps.pop()
         if steps[-1].position > position:
             steps[-1] = _Step(steps[-1].since_ms, position)
@@ -36,7 +37,7 @@ class Grace:
             steps.append(_Step(now_ms, position))
 
     def past(self, now_ms: int) -> int:
-        """The position that has been said for the whole grace; 0: none."""
+        """The highest position that has been reported for the whole grace; 0: none."""
         steps = self._steps
         while len(steps) > 1 and now_ms - steps[1].since_ms >= self._grace_ms:
             steps.popleft()

@@ -1,5 +1,5 @@
 """The states of a message that a consumer could not process, or did not acknowledge, lettered as in
-docs/routing.md. What becomes of it is `decide`'s."""
+docs/routing.md. `lakemq.model.decide` says what happens to it."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Time that a wrong clock can't push ahead: the wall's, as far as a clock that is never set bears it out.
+"""Time that a wrong clock can't push ahead: the wall clock's, as far as a clock that nobody can set confirms it.
 
-Two clocks are compared: the wall's, which people and NTP set, and one that only counts, also while the machine
-sleeps. Where the wall runs ahead of what was counted by more than a little, it has *jumped*: steady time goes on
-at the counted pace, until the wall has stayed where it jumped to for so long that it is believed. A wall that
-was set back is waited for: steady time stands still, and never goes back.
+A broker's time is made of this, and so "due" in all of routing. Two clocks are compared: the wall clock, which people
+and NTP set, and one that only counts, also while the machine sleeps. If the wall clock runs ahead of the counted time
+by more than a little, it has *jumped*: steady time continues at the counted pace, until the wall clock has stayed ahead
+for so long that it is believed. If the wall clock was set back, steady time stands still until the wall clock catches
+up: it never goes back.
 
-What deletes, or can't be undone, asks for steady time; what merely stamps may go by the wall.
+Whatever deletes, or can't be undone, needs steady time. For a mere time stamp the wall clock is good enough.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from typing import NamedTuple
 
 
 class Reading(NamedTuple):
-    """Both clocks at one moment, in ms: the wall's since 1970, and the counted one since whenever."""
+    """Both clocks at one moment, in ms: the wall clock since 1970, and the counted one since any moment."""
 
     wall_ms: int
     counted_ms: int
 
 
 class Jump(NamedTuple):
-    """The wall is ahead by `ahead_ms`, and has been since `since_ms` of the counted clock, when it showed
-    `gap_ms` more than that."""
+    """The wall clock is `ahead_ms` ahead of steady time, since the counted clock said `since_ms`. At that moment it
+    showed `gap_ms` more than the counted clock."""
 
     ahead_ms: int
     since_ms: int
@@ -30,16 +31,17 @@ class Jump(NamedTuple):
 
 
 class SteadyClock:
-    """Steady time of one process. Whoever owns it reads the clocks and calls `observe` every now and then;
-    how often changes nothing but how fine the answers are. Not for several threads at once.
+    """Steady time of one process. Its owner reads the clocks and calls `observe` now and then: the more often, the
+    finer the answers are. For one thread at a time.
 
-    `confirm_ms`: a jump is believed once the wall has stayed there for so long; 0: at once. `tolerance_ms`: so
-    far ahead is no jump, but what NTP does, and is caught up with at an eighth of the pace.
+    `confirm_ms`: a jump is believed once the wall clock has stayed there for so long; 0: at once. `tolerance_ms`: a
+    wall clock that is no further ahead has not jumped, as NTP moves it so far. Steady time then runs an eighth faster
+    until it has caught up.
     """
 
     def __init__(self, first: Reading, confirm_ms: int, tolerance_ms: int = 2_000, last_ms: int | None = None) -> None:
-        """`last_ms`: a time that has certainly been, such as the last message's. How long the machine was off
-        since can't be known: a wall far ahead of that is a jump like any other. None: the wall is believed."""
+        """`last_ms`: a time that has certainly passed, such as the last message's. Nobody knows how long the machine
+        has been off since, so a wall clock that is far ahead of it has jumped. None: the wall clock is believed."""
         self._confirm_ms = confirm_ms
         self._tolerance_ms = tolerance_ms
         self._time_ms = first.wall_ms if last_ms is None else last_ms
@@ -55,11 +57,11 @@ class SteadyClock:
 
     @property
     def jump(self) -> Jump | None:
-        """How the wall has jumped, while that isn't believed."""
+        """The jump of the wall clock, as long as it isn't believed."""
         return self._jump
 
     def confirm(self) -> None:
-        """Believe the wall as it was observed last: somebody who knows has looked at it."""
+        """Believes the wall clock as it was observed last."""
         if self._jump is not None:
             self._time_ms += self._jump.ahead_ms
             self._jump = None
@@ -72,7 +74,7 @@ class SteadyClock:
         ahead_ms = now.wall_ms - expected_ms
         if ahead_ms <= self._tolerance_ms:
             self._jump = None
-            # Eighths are kept, for who observes every millisecond: it would never catch up.
+            # The eighths that are left over are kept: with an observation each millisecond it would never catch up.
             catch_up_ms, self._eighths = divmod(self._eighths + counted_ms, 8)
             self._time_ms = max(self._time_ms, min(now.wall_ms, expected_ms + catch_up_ms))
             return self._time_ms

@@ -1,5 +1,5 @@
-"""The states of a half message, lettered as in docs/routing.md, and how long it waits. What becomes of it is
-`decide`'s."""
+"""The states of a half message, lettered as in docs/routing.md, and how long it waits. `lakemq.model.decide` says
+what happens to it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""The outer timing wheel: in which window of time something waits, and what it leads to when its time comes.
+"""The outer timing wheel: in which window of time a cause waits, and what is decided when it is due.
 
-A window is found by the time alone, so what ends something finds it by the time that it had. The windows of *early*
-entries, delays, are decided whole, one *lead* before they begin: the inner wheel acts on the millisecond. All others
-are decided when their own time is over. Times are milliseconds since the Unix epoch.
+A window follows from a time alone, so the end of a wait finds the window by the time of its entry. The windows of
+*early* entries (delays) are by the due time less the *lead*, and are decided as a whole when they begin. So a delay is
+decided at least one lead before it is due, and the inner wheel, at the broker, acts on the millisecond. The windows of
+all other entries are by the due time itself, and each entry is decided when it is due. Times are milliseconds since the
+Unix epoch.
 """
 
 from __future__ import annotations
@@ -15,33 +17,36 @@ from lakemq.model.decide import of_half, of_nack, of_receipt
 from lakemq.model.transaction import Resolution
 
 WINDOW_MS = 16_000
-"""Narrow enough that few are decided early, wide enough that there are few windows, and few that pass while nothing
-waits."""
+"""The width of a window: narrow enough that few delays are decided long before they are due, and wide enough that there
+are few windows, and that few pass while nothing waits."""
 
 CATCH_UP_MS = 3_600_000
-"""So far a wheel catches up with a clock that went on. After more, it is made anew of what still waits."""
+"""If a broker's clock advances by more from one batch to the next, the wheel doesn't catch up. A new one begins with
+what is pending."""
 
 LISTED_MS = 1_200_000
-"""What is due later than the next such stretch of time isn't in the wheel yet: however much waits, and however far off,
-the wheel holds what is due within two of them."""
+"""The wheel holds causes that are due within two of these periods at most, however many wait, and however far ahead.
+The broker lists the causes of the following period when its clock reaches the next one (`listed_until`)."""
 
 SHARDS = 4
+"""How many parts a window has. A batch with changes in one part doesn't rewrite the others."""
 SHARD_POSITIONS = 65_536
-"""So many causes that follow one another are of one shard: what is stored together is kept together, and what is
-written anew with each batch is a part of a window."""
+"""So many consecutive positions of the log are in the same shard, as causes that are stored together often end
+together."""
 
 
 class Entry(IntEnum):
-    """What the wheel is told of. The numbers stand in its state."""
+    """The kinds of rows that the wheel gets. The numbers are part of its state."""
 
     ENDED = -1
-    """What waits for that cause is over."""
+    """The entry of that cause is to be removed."""
     CLOCK = 0
+    """The broker's clock has reached the window."""
     DELAY = 1
     HALF = 2
     RECEIPT = 3
     NACK = 4
-    """This one and those that follow wait for nothing."""
+    """This and the kinds below wait for nothing: they are due in the batch that reads them."""
     COMMIT = 5
     ROLLBACK = 6
 
@@ -58,9 +63,10 @@ class Terms(NamedTuple):
 
 
 class Due(NamedTuple):
-    """An entry whose time is over. `due_ms`: when that was, and of a nack when it was stored. `times`: how often the
-    message was retried, or the half checked, before; `most`: how often it may be retried, < 0: the broker's own;
-    `level`: of a nack, 0: the broker's choice."""
+    """An entry that is due. `kind`: an `Entry`. `due_ms`: when the cause is due; if its kind waits for nothing, when it
+    was stored. `times`: how often the message was retried before, or the half checked. `most`: how often it may be
+    retried, < 0: as often as the broker's terms say. `level`: the delay level that a nack asks for, 0: the broker's
+    choice."""
 
     kind: int
     cause: int
@@ -71,7 +77,7 @@ class Due(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """What becomes of a cause; `due_ms` None: now."""
+    """What to do with a cause, and when; `due_ms` None: now."""
 
     cause: int
     action: str
@@ -79,13 +85,13 @@ class Decided(NamedTuple):
 
 
 def listed_until(clock_ms: int) -> int:
-    """What is due before then is in the wheel of a broker whose clock says that; the rest the broker lists as its time
-    comes. Always one to two `LISTED_MS` ahead."""
+    """When the broker's clock says `clock_ms`, causes that are due before the result are in the wheel. The broker lists
+    the others later. Always one to two `LISTED_MS` ahead."""
     return (clock_ms // LISTED_MS + 2) * LISTED_MS
 
 
 def decide_due(due: Due, terms: Terms) -> Decided:
-    """What the entry leads to, by the rules of `lakemq.model.decide`. Raises `ValueError` for what never is due."""
+    """Decides by the rules of `lakemq.model.decide`. Raises `ValueError` for a kind that is never due."""
     kind, most = Entry(due.kind), terms.max_reconsume_times if due.most < 0 else due.most
     if kind is Entry.DELAY:
         return Decided(due.cause, "deliver", due.due_ms)

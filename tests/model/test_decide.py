@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from itertools import product
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakemq.model.decide import TRANSITIONS, Action, Event, Kind, decide, of_half, of_nack, of_receipt
+from lakemq.model.decide import TRANSITIONS, Action, Event, Kind, of_half, of_nack, of_receipt
 from lakemq.model.delay import DelayState, parse_levels
 from lakemq.model.retry import ReceiptState, RetryState
 from lakemq.model.transaction import Resolution, TransactionState
@@ -67,8 +66,6 @@ def test_one_picture_shows_all_that_waits_and_what_its_time_leads_to() -> None:
 @pytest.mark.parametrize("kind", Kind)
 def test_a_state_that_nothing_leads_out_of_is_the_end_whatever_comes(kind: Kind) -> None:
     leaving = {state for state, _ in TRANSITIONS[kind]}
-    for state, event in product(STATES[kind], Event):
-        assert (decide(kind, state, event) is not None) == ((state, event) in TRANSITIONS[kind])
     assert {effect.state for effect in TRANSITIONS[kind].values()} <= set(STATES[kind])
     ends = set(STATES[kind]) - leaving
     assert ends == set({Kind.DELAY: "VRL", Kind.TRANSACTION: "CBX", Kind.NACK: "X", Kind.RECEIPT: "ANQF"}[kind])

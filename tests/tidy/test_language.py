@@ -93,8 +93,13 @@ CODE: tuple[str, ...] = (
     "lakemq/contract/metrics.py",
     "lakemq/contract/nameserver_routes.py",
     "lakemq/contract/routes.py",
+    "lakemq/jobs/routing",
     "lakemq/logs",
+    "lakemq/model/decide.py",
     "lakemq/model/errors.py",
+    "lakemq/model/grace.py",
+    "lakemq/model/steady_clock.py",
+    "lakemq/model/wheel.py",
     "lakemq/settings",
     "notebooks",
 )

@@ -254,8 +254,7 @@ def _is_back(broker: _Broker, now_s: float) -> bool:
 
 def _beat(name: str, job: Told | None, broker: str | None) -> dict[str, Any]:
     reached = None if job is None else job.reached
-    position = None if reached is None or broker is None else reached.positions.get(broker)
-    if reached is None or position is None or job is None:
+    if job is None or reached is None or broker is None or broker not in reached.positions:
         return {"name": name}
-    beat: dict[str, Any] = {"name": name, "position": position, "clock_ms": reached.clock_ms}
+    beat: dict[str, Any] = {"name": name, "position": reached.positions[broker], "clock_ms": reached.clock_of(broker)}
     return beat | {"topics": list(job.topics)} if job.topics else beat

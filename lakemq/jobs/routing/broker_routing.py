@@ -1,4 +1,4 @@
-"""What the brokers say about their routing, which is what the query goes by."""
+"""What a broker says about its routing when a run starts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from lakemq.model.wheel import Terms
 
 @dataclass(frozen=True)
 class BrokerRouting:
-    """One broker's answer: its name, its log, the epoch and the end of that, and its settings. What waits that is
-    below `position` the broker lists from then on."""
+    """One broker's answer: its name, its log with epoch, and the settings that decisions depend on.
+
+    `position` is the end of its log. The run reads the log from there on; the broker lists what is pending below it.
+    """
 
     broker: str
     log_id: str
@@ -22,7 +24,7 @@ class BrokerRouting:
 
     @staticmethod
     def from_json(answer: Mapping[str, Any]) -> BrokerRouting:
-        """Reads what `GET /v1/routing` answers."""
+        """Reads the answer to `GET /v1/routing`."""
         transactions = answer["transactions"]
         return BrokerRouting(
             broker=answer["broker"],

@@ -1,4 +1,9 @@
-"""The query that decides all routing: one wheel, from what its brokers have pending to `stop` or a failure."""
+"""One run of the query that decides all routing, from what the brokers list as pending to `stop` or a failure.
+
+A batch: the source plans up to where the brokers' logs end, and what their clocks say (`LogStreamReader`). Spark makes
+the rows of the wheel, and finds the entries that are due. The run decides each, posts the decisions, waits until all of
+them are durable, and then counts the batch as done.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ import shutil
 import socket
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +27,7 @@ from lakemq.jobs.lake.batch_gate import BatchGate
 from lakemq.jobs.lake.query import CHECKPOINTS, end_of_batch
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.routing.broker_routing import BrokerRouting
-from lakemq.jobs.routing.sender import Decision, DecisionSender, Whereto
+from lakemq.jobs.routing.sender import ROWS_PER_REQUEST_MAX, Decision, DecisionSender, Whereto
 from lakemq.jobs.routing.session import POOL
 from lakemq.jobs.routing.wheel_rows import COLUMNS, wheel_rows
 from lakemq.jobs.routing.wheel_state import DUE_COLUMNS, due_entries
@@ -36,15 +42,17 @@ from lakemq.traces.batches import NO_BATCHES, BatchSpans
 
 MESSAGES_PER_TRIGGER_MAX = 200_000
 WAIT_MS = 4_000
-"""So long a broker may hold the question for news. `stop` does not wait for the answer, but the
-process that asked lives so long."""
+"""How long a broker may hold a request for news. `stop` doesn't wait for the answer, but Spark's Python process that
+sent the request stays until then."""
 
 TRIGGER_MS_MAX = 1_000
 _OWNED = re.compile(r"([0-9]{1,9})-[0-9a-f]{32}(?:-(.+))?")
+"""A checkpoint's name: the process that made it, and on which machine. Older ones don't name the machine."""
 
 
 class Part(NamedTuple):
-    """What one job routes: its system topics, the kinds of causes in them, and the source's timer for them."""
+    """What one job routes: its system topics, the kinds of causes in them, and the name of the timer by which a broker
+    answers when one of these causes is due."""
 
     topics: tuple[str, ...]
     kinds: tuple[Kind, ...]
@@ -56,7 +64,8 @@ JOBS = {
     "transaction": Part((HALF_TOPIC, OP_TOPIC), (Kind.TRANSACTION,), "transaction"),
     "retry": Part((NACK_TOPIC, RECEIVE_TOPIC, ACK_TOPIC), (Kind.NACK, Kind.RECEIPT), "receive"),
 }
-"""By name. All that a process runs is one query; who spreads them over machines runs them apart."""
+"""The jobs by name. All the jobs that a process runs are one query. To spread them over machines, run a process for
+each."""
 
 
 def name_of(jobs: Sequence[str]) -> str:
@@ -65,13 +74,17 @@ def name_of(jobs: Sequence[str]) -> str:
 
 
 class ClockJumped(LakemqError):
-    """A broker's clock has gone on by more than a wheel catches up with. The next run begins with what waits."""
+    """A broker's clock has advanced by more than `CATCH_UP_MS` from one batch to the next. The next run starts with
+    what is pending then."""
 
     code = "clock_jumped"
 
 
 @dataclass
 class _Brokers:
+    """What the brokers said as the run started, by their names: where decisions go, where the log is read from, and
+    the settings that decisions depend on."""
+
     whereto: dict[str, Whereto]
     begins: dict[str, int]
     terms: dict[str, Terms]
@@ -80,10 +93,10 @@ class _Brokers:
 class RoutingQuery:
     """One run of the query that does these `jobs`, in a session of `routing_session`.
 
-    Every start begins a new checkpoint at the log's end, with what the broker lists as pending: what is decided again
-    is done already, and changes nothing. So two processes may run the same query. Where a broker's log is another
-    one than at the start, or has lost what was read of it, its decisions are refused, and that ends the run: the
-    next one begins with the log that there is.
+    Each run has a checkpoint of its own. It starts at the log's end, with what the broker lists as pending. If an
+    earlier run has decided some of that already, deciding it again changes nothing, so two processes may run the same
+    query. If a broker's log is replaced, or loses messages that the run has read, the broker refuses the decisions.
+    That ends the run, and the next one starts with the log as it is then.
     """
 
     def __init__(
@@ -94,6 +107,7 @@ class RoutingQuery:
         address: str,
         spans: BatchSpans = NO_BATCHES,
     ) -> None:
+        """`address`: those of the brokers, with commas between. `spans` gets a span for each batch."""
         self._session = session
         self._settings = settings
         self._address = address
@@ -107,39 +121,41 @@ class RoutingQuery:
         self._checkpoint: Path | None = None
         self.topics = tuple(topic for part in self._parts for topic in part.topics)
         self.reached: StreamOffset | None = None
-        """How far it has decided."""
+        """How far it has decided: the positions, and by what time of each broker's clock."""
         self.batches = 0
+        """How many batches it has decided."""
 
     def start(self) -> StreamingQuery:
-        """Begins to decide. Raises `BrokerUnavailable` when a broker does not answer."""
+        """Starts to decide. Raises `BrokerUnavailable` if a broker does not answer."""
         brokers = self._ask_brokers()
         self._sender = DecisionSender(brokers.whereto)
         self._checkpoint = _new_checkpoint(self._settings.lake.dir, self._name)
         self._session.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
-        rows = due_entries(wheel_rows(self._log(brokers), brokers.terms))
+        due = due_entries(wheel_rows(self._read_log(brokers), brokers.terms))
         sender = self._sender
 
         checkpoint = self._checkpoint
         self.reached = StreamOffset(brokers.begins, 0)
 
-        def decide(frame: DataFrame, epoch: int) -> None:
+        def take_batch(frame: DataFrame, epoch: int) -> None:
             try:
                 reached = end_of_batch(checkpoint, epoch)
             except Exception as error:
                 self._failure = error
                 raise
-            self._gate.run(lambda: self._send(sender, frame, brokers.terms, reached))
+            self._gate.run(lambda: self._decide(sender, frame, brokers.terms, reached))
             self.reached = reached
 
-        writer = rows.writeStream.queryName(self._name).foreachBatch(decide)
+        writer = due.writeStream.queryName(self._name).foreachBatch(take_batch)
         writer = writer.trigger(processingTime=f"{self._trigger_ms(brokers)} milliseconds")
         query = writer.option("checkpointLocation", str(self._checkpoint)).start()
         self._query = query
         return query
 
-    def _send(
+    def _decide(
         self, sender: DecisionSender, frame: DataFrame, terms: Mapping[str, Terms], reached: StreamOffset
     ) -> None:
+        """Decides what is due in a batch, and returns when all of it is durable."""
         try:
             with self._spans.batch(self._name) as batch:
                 rows = frame.toArrow()
@@ -152,6 +168,7 @@ class RoutingQuery:
         self.batches += 1
 
     def _check_clocks(self, reached: StreamOffset) -> None:
+        """Raises `ClockJumped` if this batch didn't look at all windows since the one before."""
         before = {} if self.reached is None else self.reached.clocks
         for broker, now_ms in reached.clocks.items():
             gap_ms = now_ms - before.get(broker, now_ms)
@@ -159,11 +176,11 @@ class RoutingQuery:
                 raise ClockJumped(f"the clock of {broker} advanced by {gap_ms // 1000} s: reading pending work again")
 
     def failure(self) -> Exception | None:
-        """What a batch failed with, as it was raised; None when none did."""
+        """The error that a batch failed with, as it was raised; None if none did."""
         return self._failure
 
     def stop(self, grace_s: float = 5.0) -> None:
-        """Lets the batch that is under way finish, within `grace_s`, and stops."""
+        """Lets the current batch finish, within `grace_s`, and stops."""
         if self._sender is not None:
             self._sender.stop()
         self._gate.close(grace_s)
@@ -175,24 +192,22 @@ class RoutingQuery:
             shutil.rmtree(self._checkpoint, ignore_errors=True)
 
     def _trigger_ms(self, brokers: _Brokers) -> int:
-        """With a lead the brokers act at once on what is certain, and the rest has some time:
-        fewer batches cost less."""
+        """How often there may be a batch. With a lead the brokers themselves act on what is certain, and everything
+        else has some time, so batches may be fewer."""
         lead_ms = min(terms.lead_ms for terms in brokers.terms.values())
         return max(self._settings.routing.trigger_ms, min(lead_ms // 10, TRIGGER_MS_MAX))
 
     def _ask_brokers(self) -> _Brokers:
-        found: list[BrokerRouting] = []
-        whereto: dict[str, Whereto] = {}
+        brokers = _Brokers({}, {}, {})
         for address in self._address.split(","):
-            client = LogClient(address)
-            routing = BrokerRouting.from_json(client.routing())
-            found.append(routing)
-            whereto[routing.broker] = Whereto(address, routing.log_id, routing.epoch)
-            client.close()
-        begins = {each.broker: each.position for each in found}
-        return _Brokers(whereto, begins, {each.broker: each.terms for each in found})
+            with closing(LogClient(address)) as client:
+                routing = BrokerRouting.from_json(client.routing())
+            brokers.whereto[routing.broker] = Whereto(address, routing.log_id, routing.epoch)
+            brokers.begins[routing.broker] = routing.position
+            brokers.terms[routing.broker] = routing.terms
+        return brokers
 
-    def _log(self, brokers: _Brokers) -> DataFrame:
+    def _read_log(self, brokers: _Brokers) -> DataFrame:
         reader = self._session.readStream.format("lakemq").options(
             broker=",".join(each.address for each in brokers.whereto.values()),
             subscribe=",".join(self.topics),
@@ -209,15 +224,18 @@ class RoutingQuery:
 
 
 def _decisions(rows: pa.Table, terms: Mapping[str, Terms]) -> Iterator[Decision]:
-    """What becomes of `due_entries`."""
-    columns = [rows.column(name).to_pylist() for name in ("broker", *DUE_COLUMNS)]
-    for broker, *due in zip(*columns, strict=True):
-        yield Decision(broker, *decide_due(Due(*due), terms[broker]))
+    """The decision for each of `due_entries`, by the terms of its broker."""
+    # Some at a time: as Python objects they take far more memory.
+    for part in rows.to_batches(max_chunksize=ROWS_PER_REQUEST_MAX):
+        columns = [part.column(name).to_pylist() for name in ("broker", *DUE_COLUMNS)]
+        for broker, *due in zip(*columns, strict=True):
+            yield Decision(broker, *decide_due(Due(*due), terms[broker]))
 
 
 def _new_checkpoint(lake: Path, name: str) -> Path:
-    """An empty folder for a run's checkpoint, named for this process. Those of this machine's processes that are gone
-    are removed, whichever of the jobs they did; others stay: another process may run the same query, elsewhere too."""
+    """An empty folder for a run's checkpoint, named for this process and machine. Checkpoints of processes of this
+    machine that have ended are removed, whatever their jobs. All others stay: another process, here or on another
+    machine, may run the same query."""
     host = socket.gethostname()
     folder = beside(lake).absolute() / CHECKPOINTS
     for left in folder.glob("*/*-*"):

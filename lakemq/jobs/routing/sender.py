@@ -1,4 +1,4 @@
-"""Brings decisions to the brokers whose causes they are about."""
+"""Posts decisions to the brokers that hold their causes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from lakemq.jobs.log_client import LogClient
 from lakemq.model.trace_parent import TRACE_PARENT, TraceParent
 
 ROWS_PER_REQUEST_MAX = 50_000
+"""The most that a broker takes in one request."""
 
 _RETRY_S = 2.0
+"""How long one try lasts if the broker is away. Between tries the sender checks whether it was stopped."""
 
 logger = logging.getLogger(__name__)
 
 
 class Decision(NamedTuple):
-    """What becomes of the cause at that position of the broker's log; `due_ms` None: now."""
+    """A decision (`lakemq.model.wheel.Decided`) and the broker whose log has the cause. `due_ms` None: now."""
 
     broker: str
     cause: int
@@ -28,7 +30,7 @@ class Decision(NamedTuple):
 
 
 class Whereto(NamedTuple):
-    """Where a broker is, and which log and epoch of it is decided on."""
+    """A broker's address, and the log and epoch that its decisions are made for."""
 
     address: str
     log_id: str
@@ -36,8 +38,8 @@ class Whereto(NamedTuple):
 
 
 class DecisionSender:
-    """Posts decisions, and waits for brokers that are away. A decision for a cause that is done
-    changes nothing, so any of them may be sent again."""
+    """Posts decisions, and waits for brokers that are away. A decision changes nothing if its cause has its effect
+    already, so each can be sent again."""
 
     def __init__(self, brokers: Mapping[str, Whereto]) -> None:
         self._brokers = dict(brokers)
@@ -45,38 +47,44 @@ class DecisionSender:
         self._stopped = Event()
 
     def send(self, decisions: Iterable[Decision], trace: TraceParent | None = None) -> None:
-        """Returns once all are durable; `trace` is what they belong to. Raises `BrokerUnavailable` only after `stop`,
-        and `LogReplaced` where a broker has another log now, or has lost a part of the one that was decided on: nothing
-        is done of these then, and all is to be decided anew."""
+        """Returns when all of them are durable. Takes them one after the other, and keeps no more than
+        one request for each broker in memory. `trace`: the span that they belong to.
+
+        Raises `BrokerUnavailable`, but only after `stop`. Raises `LogReplaced` if a broker now has another log or
+        epoch than the decisions were made for: it refuses the whole request, and everything must be decided again.
+        """
         for client in self._clients.values():
             client.in_trace = {} if trace is None else {TRACE_PARENT: str(trace)}
-        by_broker: dict[str, list[Decision]] = {}
+        gathered: dict[str, list[Decision]] = {}
         for decision in decisions:
-            by_broker.setdefault(decision.broker, []).append(decision)
-        for broker, rows in by_broker.items():
-            for begin in range(0, len(rows), ROWS_PER_REQUEST_MAX):
-                self._post(broker, rows[begin : begin + ROWS_PER_REQUEST_MAX])
+            rows = gathered.setdefault(decision.broker, [])
+            rows.append(decision)
+            if len(rows) == ROWS_PER_REQUEST_MAX:
+                self._post(decision.broker, gathered.pop(decision.broker))
+        for broker, rows in gathered.items():
+            self._post(broker, rows)
 
     def stop(self) -> None:
-        """Waits for no broker any more."""
+        """Gives up waiting for brokers that are away, now and later."""
         self._stopped.set()
 
     def close(self) -> None:
+        """Closes the connections."""
         for client in self._clients.values():
             client.close()
 
     def _post(self, broker: str, rows: list[Decision]) -> None:
         client, (_, log_id, epoch) = self._clients[broker], self._brokers[broker]
         _, causes, actions, dues_ms = zip(*rows, strict=True)
-        said = False
+        warned = False
         while True:
             try:
                 client.post_decisions(log_id, epoch, causes, actions, dues_ms)
             except BrokerUnavailable as error:
                 if self._stopped.is_set():
                     raise
-                if not said:
+                if not warned:
                     logger.warning("%s; its decisions wait", error.detail)
-                    said = True
+                    warned = True
             else:
                 return

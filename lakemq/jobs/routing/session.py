@@ -1,4 +1,4 @@
-"""The session of the query that routes."""
+"""The Spark session of the routing query."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.session.session import register_source
 
 POOL = "routing"
-"""Its tasks come before the lake's: fairscheduler.xml."""
+"""The scheduler pool of its tasks, which run before those of the lake (fairscheduler.xml)."""
 
 CONF = {
-    # Little data at a time, and each task costs: one partition.
+    # Little data at a time, and each task has a cost: one partition.
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
-    # For as few rows as these, code that is compiled anew is a fifth of all work.
+    # For as few rows as these, compiling the code again is a fifth of all work.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Time comes with the source's ticks, only while something waits for it.
+    # The source's ticks bring the time, and only while something waits for it.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
-    # The checkpoint is scratch.
+    # No run reads the checkpoint of another, so old batches are of no use.
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
 }
 
 
 def routing_session(session: SparkSession) -> SparkSession:
-    """A session of the same Spark, with the conf of the query that routes."""
+    """A new session of the same Spark application, with the conf of the routing query."""
     jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
     sessions = jvm.org.apache.spark.sql.SparkSession
     own = session.newSession()
-    # Spark looks for a source of that name in the active session, whichever it shall be added to.
+    # Spark checks in the active session, not in `own`, whether a source of that name exists already.
     sessions.setActiveSession(own._jsparkSession)  # pyright: ignore[reportPrivateUsage]
     register_source(own)
     sessions.setActiveSession(session._jsparkSession)  # pyright: ignore[reportPrivateUsage]

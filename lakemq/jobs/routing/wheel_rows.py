@@ -1,4 +1,11 @@
-"""What the log's rows tell the wheel, as columns: what begins to wait, what ends that, and what time it is."""
+"""Each row of the log as rows for the wheel: an entry that waits, the end of one, or the time.
+
+An example, with a lead of 10 s. A message is scheduled for 12:00:30. Its row of the log makes a `DELAY` that is looked
+at by 12:00:20, in the early window that begins at 12:00:16. A receipt that expires at 12:00:30 makes a `RECEIPT` in the
+other window, not early, that begins at 12:00:16. If the message is acknowledged, that row makes an `ENDED`, which finds
+the same window by the time of the receipt. Once the broker's clock says 12:00:16, its tick makes a `CLOCK` for each
+shard of both windows. The early window is then due as a whole. The receipt is due with the tick of 12:00:30.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +15,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
+from lakemq.model.delay import LEVELS_MAX
 from lakemq.model.names import ACK_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECEIVE_TOPIC, SCHEDULE_TOPIC
 from lakemq.model.wheel import CATCH_UP_MS, LISTED_MS, SHARD_POSITIONS, SHARDS, WINDOW_MS, Entry, Terms
 
@@ -15,12 +23,14 @@ COLUMNS = (
     *("broker", "position", "topic", "tag", "cause", "origin_message_id", "properties", "deliver_at", "store_time"),
     *("reconsume_times", "check_times", "broker_clock", "broker_clock_before"),
 )
-"""Those of the source that it takes."""
+"""The columns that it reads of the source. `broker_clock`: the broker's time as of this batch, and
+`broker_clock_before` as of the one before. A row without a position is a tick: it says nothing but the time."""
 
 KEY = ("broker", "shard", "early", "window")
+"""Rows with the same key meet in one window."""
 
 _AT_ONCE = -1
-"""The window of what waits for nothing."""
+"""The window of entries that wait for nothing."""
 _TIME_MAX = 2**62
 _TYPE = (
     "array<struct<shard:int,early:boolean,window:bigint,kind:int,cause:bigint,at_ms:bigint,due_ms:bigint,"
@@ -29,24 +39,25 @@ _TYPE = (
 
 
 def wheel_rows(log: DataFrame, terms: Mapping[str, Terms]) -> DataFrame:
-    """Rows by `KEY`: entries with what `Due` has of them and the time at which they are looked at; the ends of others;
-    and a row for each window that the broker's clock has reached since the batch before. `until_ms`: what is looked at
-    by then is due as of this batch."""
-    told = F.concat(*(column.cast(_TYPE) for column in (_clock(), _begins(terms), _ends())))
-    return log.select("broker", F.inline(told))
+    """Rows by `KEY`: entries, with the columns of `Due`; ends of entries; and a `CLOCK` for each window that the
+    broker's clock has reached since the batch before. `at_ms`: the time at which an entry is looked at. `until_ms`: as
+    of this batch, the entries of the window that are looked at by then are due."""
+    rows = F.concat(*(column.cast(_TYPE) for column in (_clocks(), _entry(terms), _end())))
+    return log.select("broker", F.inline(rows))
 
 
-def _clock() -> Column:
+def _clocks() -> Column:
+    """Of a tick: a `CLOCK` for each window that may have something due. Early windows are due as they begin; the
+    others contain entries that are due one after the other, so the window of the batch before is among them."""
     now, before = _now(), F.unix_millis("broker_clock_before")
     since = F.when(before > 0, F.greatest(before, now - CATCH_UP_MS)).otherwise(now)
     last = _div(now, WINDOW_MS)
-    # Early windows are decided as they begin, the others row by row.
-    begun = _windows(_div(since, WINDOW_MS) + 1, last, early=True)
-    passing = _windows(_div(since, WINDOW_MS), last, early=False)
+    begun = _clocks_of(_div(since, WINDOW_MS) + 1, last, early=True)
+    passing = _clocks_of(_div(since, WINDOW_MS), last, early=False)
     return F.when(F.col("position").isNull(), F.concat(begun, passing)).otherwise(_none())
 
 
-def _windows(first: Column, last: Column, *, early: bool) -> Column:
+def _clocks_of(first: Column, last: Column, *, early: bool) -> Column:
     def of_shard(window: Column, shard: Column) -> Column:
         return _row(Entry.CLOCK, F.lit(-1), window * WINDOW_MS, early=early, shard=shard)
 
@@ -57,16 +68,18 @@ def _windows(first: Column, last: Column, *, early: bool) -> Column:
     return F.flatten(F.transform(windows, all_shards))
 
 
-def _begins(terms: Mapping[str, Terms]) -> Column:
-    """What waits from here on, or for nothing. What is due too late for the wheel its broker lists when it is time."""
+def _entry(terms: Mapping[str, Terms]) -> Column:
+    """The entry that a row of the log adds to the wheel, if it does. If it is due too late for the wheel, it is left
+    out: the broker lists it when its time approaches."""
     topic, position = F.col("topic"), F.col("position")
     due, stored = F.unix_millis("deliver_at"), F.unix_millis("store_time")
     retried, checked = F.coalesce("reconsume_times", F.lit(0)), F.coalesce("check_times", F.lit(0))
-    most = F.coalesce(_property("max_reconsume_times", "int"), F.lit(-1))
+    most = F.coalesce(_number("max_reconsume_times"), F.lit(-1))
     wait = F.when(checked == 0, _term(terms, "timeout_ms")).otherwise(_term(terms, "check_interval_ms"))
     resolved = F.when(F.col("tag") == "commit", int(Entry.COMMIT)).otherwise(int(Entry.ROLLBACK))
-    level = F.coalesce(_property("delay_level", "int"), F.lit(0))
-    until = F.coalesce(due, stored + wait)  # an older log's row does not say it itself
+    # A consumer may ask for a level that is no int of Spark's. All levels above the highest are the same.
+    level = F.least(F.coalesce(_number("delay_level"), F.lit(0)), F.lit(LEVELS_MAX))
+    until = F.coalesce(due, stored + wait)  # halves of an older log don't say when they are due
     is_resolution = F.col("tag").isin("commit", "rollback") & _half().isNotNull() & F.col("cause").isNull()
     return (
         F.when(topic.isin(SCHEDULE_TOPIC, RECEIVE_TOPIC) & (due >= _listed_until()), _none())
@@ -80,10 +93,11 @@ def _begins(terms: Mapping[str, Terms]) -> Column:
     )
 
 
-def _ends() -> Column:
-    """What waits no more: the row names it, and the time that it had."""
+def _end() -> Column:
+    """The end of an entry, if the row of the log is one. The row has the entry's cause and the time at which it would
+    have been looked at, by which the end finds the same window."""
     topic, cause, due = F.col("topic"), F.col("cause"), F.unix_millis("deliver_at")
-    replaced = _property("replaced_until_ms", "bigint")
+    replaced = _number("replaced_until_ms")
     of_receipt = topic.isin(ACK_TOPIC, NACK_TOPIC) & cause.isNotNull()
     of_half = (topic == OP_TOPIC) & F.col("tag").isin("commit", "rollback") & _half().isNotNull()
     return (
@@ -95,7 +109,7 @@ def _ends() -> Column:
 
 
 def _half() -> Column:
-    """The position of the half that an operation is about: its message id ends with it."""
+    """The position of the half that an operation is for: the last part of its message id."""
     return F.substring_index("origin_message_id", ".", -1).cast("bigint")
 
 
@@ -115,11 +129,12 @@ def _row(
     most: Column | None = None,
     level: Column | None = None,
 ) -> Column:
-    """One row; `at` None: at once."""
+    """One row. `at` None: it waits for nothing. `shard` None: that of its cause."""
     if at is None:
         window, until = F.lit(_AT_ONCE), F.lit(_TIME_MAX)
     else:
         window = _div(at, WINDOW_MS)
+        # An early window is due as a whole once it has begun.
         begun = F.when(window * WINDOW_MS <= _now(), (window + 1) * WINDOW_MS - 1).otherwise(F.lit(-1))
         until = begun if early else _now()
     own = F.lit(0) if at is None else F.pmod(_div(cause, SHARD_POSITIONS), F.lit(SHARDS))
@@ -147,7 +162,7 @@ def _now() -> Column:
 
 
 def _listed_until() -> Column:
-    """`lakemq.model.wheel.listed_until`."""
+    """`lakemq.model.wheel.listed_until`, as a column."""
     return (_div(_now(), LISTED_MS) + 2) * LISTED_MS
 
 
@@ -155,12 +170,13 @@ def _div(number: Column, by: int) -> Column:
     return F.call_function("div", number, F.lit(by))
 
 
-def _property(name: str, kind: str) -> Column:
-    return F.col("properties")[name].cast(kind)
+def _number(name: str) -> Column:
+    """The property of that name."""
+    return F.col("properties")[name].cast("bigint")
 
 
 def _term(terms: Mapping[str, Terms], name: str) -> Column:
-    """Each broker's own."""
+    """The term of that name, of the row's own broker."""
     first, *others = terms.items()
     found = F.lit(getattr(first[1], name))
     for broker, each in others:

@@ -1,7 +1,7 @@
-"""The wheel's state: what waits in one window of time, as one blob of entries.
+"""The wheel's state: for each window (`KEY`), the entries that wait in it, as one blob.
 
-A state of `applyInPandasWithState` goes to Python and back with the rows, as Arrow. `transformWithState` asks for each
-of its values over a socket, and Spark 4.2 leaves that socket open after each batch.
+`applyInPandasWithState` passes the state to Python and back together with the rows, as Arrow. `transformWithState`
+asks for each value over a socket, and Spark 4.2 leaves that socket open after each batch.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ _ENTRY = np.dtype(
 )
 _DUE = "broker string, kind int, cause bigint, due_ms bigint, times int, most int, level int"
 DUE_COLUMNS = ("kind", "cause", "due_ms", "times", "most", "level")
+"""The fields of `lakemq.model.wheel.Due`, in their order."""
 
 
 def due_entries(rows: DataFrame) -> DataFrame:
-    """Of `wheel_rows`, the entries that are due as of each batch, with the columns of `Due` and their broker; what is
-    not due yet, and not ended, waits in the query's state."""
+    """Of `wheel_rows`, the entries that are due as of each batch: their broker, and `DUE_COLUMNS`. Entries that are
+    neither due nor ended stay in the query's state."""
     grouped: Any = rows.groupBy(*KEY)
     return grouped.applyInPandasWithState(_turn, _DUE, "entries binary", "append", GroupStateTimeout.NoTimeout)
 
 
 def _turn(key: tuple[Any, ...], frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+    """One window in one batch. Spark calls it only for windows with rows in this batch: hence the `CLOCK` rows."""
     kept = _kept(state)
     waiting, ended, until_ms = [kept], [np.empty(0, "<i8")], -1
     for frame in frames:
@@ -41,16 +43,16 @@ def _turn(key: tuple[Any, ...], frames: Iterable[pd.DataFrame], state: GroupStat
         ended.append(frame["cause"].to_numpy()[kinds == Entry.ENDED])
         until_ms = max(until_ms, int(frame["until_ms"].max()))
     entries = np.concatenate(waiting)
-    due, left = turn(entries, np.concatenate(ended), until_ms)
+    due, left = _divide(entries, np.concatenate(ended), until_ms)
     if len(left) != len(kept) or len(entries) != len(kept):
         _keep(state, left)
     if len(due):
         yield pd.DataFrame({"broker": key[0], **{name: due[name] for name in DUE_COLUMNS}})
 
 
-def turn(entries: Any, ended: Any, until_ms: int) -> tuple[Any, Any]:
-    """`(due, left)` of a window's entries, of which the causes in `ended` are over whatever the time: what is looked
-    at by `until_ms`, and what goes on waiting. An end without an entry leaves nothing."""
+def _divide(entries: Any, ended: Any, until_ms: int) -> tuple[Any, Any]:
+    """`(due, left)`: the entries that are looked at by `until_ms`, and those that stay. Entries whose causes have
+    `ended` are in neither, whatever their time. An end without an entry leaves nothing behind."""
     if len(ended):
         entries = entries[~np.isin(entries["cause"], ended)]
     is_due = entries["at_ms"] <= until_ms

@@ -54,6 +54,11 @@ class StreamOffset:
         logs, clocks = dict(content.get("logs", {})), dict(content.get("clocks", {}))
         return StreamOffset(dict(content["positions"]), content["clock_ms"], begins, logs, clocks)
 
+    def clock_of(self, broker: str) -> int:
+        """What that broker's own clock said, 0 before it has said anything. A stream without ticks has only the batch's
+        clock, which is that of the broker that is ahead of the others."""
+        return self.clocks.get(broker, 0) if self.clocks else self.clock_ms
+
 
 @dataclass
 class LogPartition(InputPartition):

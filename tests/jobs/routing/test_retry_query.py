@@ -70,12 +70,16 @@ def test_a_message_that_is_nacked_twice_comes_once(http: httpx.Client, topic: st
 
 
 def test_a_group_chooses_the_dead_letters_or_a_level(http: httpx.Client, topic: str) -> None:
-    first, second = produce(http, topic, "dead", "level 4")
-    nack(http, topic, {"message_id": first["message_id"], "delay_level": -1})
-    answer = nack(http, topic, {"message_id": second["message_id"], "delay_level": 4})
-    assert answer.status_code == 200
-    wait_until(lambda: bodies(http, f"%DLQ%{topic}") == ["dead"] and bodies(http, f"%RETRY%{topic}") == ["level 4"])
-    assert pull_all(http, f"%RETRY%{topic}")[0]["store_time_ms"] - second["store_time_ms"] >= 400
+    levels = {"dead": -1, "dead at least": -(2**31), "level 4": 4, "the highest": 2**31}
+    sent = produce(http, topic, *levels)
+    for message, level in zip(sent, levels.values(), strict=True):
+        answer = nack(http, topic, {"message_id": message["message_id"], "delay_level": level})
+        assert answer.status_code == 200
+    wait_until(lambda: bodies(http, f"%DLQ%{topic}") == ["dead", "dead at least"])
+    wait_until(lambda: bodies(http, f"%RETRY%{topic}") == ["level 4", "the highest"])
+    stored = {each["message_id"]: each["store_time_ms"] for each in sent}
+    for again in pull_all(http, f"%RETRY%{topic}"):
+        assert again["store_time_ms"] - stored[again["origin_message_id"]] >= 400
 
 
 @pytest.mark.long

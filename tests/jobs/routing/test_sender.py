@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import httpx
 import pytest
 
 from lakemq.jobs.errors import BrokerUnavailable
-from lakemq.jobs.routing.sender import Decision, DecisionSender, Whereto
+from lakemq.jobs.routing.sender import ROWS_PER_REQUEST_MAX, Decision, DecisionSender, Whereto
 from lakemq.model.errors import LogReplaced
 from lakemq.testing import start_gateway
 from tests.gateway.http_client import connect, is_problem, produce
@@ -42,6 +43,24 @@ def test_a_sender_that_is_stopped_waits_no_longer() -> None:
     sender.stop()
     with pytest.raises(BrokerUnavailable):
         sender.send([Decision("broker-a", 0, "deliver", 1)])
+
+
+def test_a_sender_holds_no_more_than_a_request_of_each_broker() -> None:
+    """A million that are due at once, as objects of Python, are hundreds of MB."""
+    sender = DecisionSender({broker: Whereto("http://127.0.0.1:1", "", 1) for broker in "ab"})
+    sender.stop()
+    taken = 0
+
+    def decisions() -> Iterator[Decision]:
+        nonlocal taken
+        for cause in range(4 * ROWS_PER_REQUEST_MAX):
+            taken += 1
+            yield Decision("ab"[cause % 2], cause, "deliver", 1)
+
+    with pytest.raises(BrokerUnavailable):
+        sender.send(decisions())
+    sender.close()
+    assert ROWS_PER_REQUEST_MAX <= taken < 2 * ROWS_PER_REQUEST_MAX
 
 
 def test_decisions_of_a_former_life_of_the_log_do_nothing(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from lakemq.jobs.routing.session import CONF
 from lakemq.jobs.routing.wheel_rows import COLUMNS, wheel_rows
 from lakemq.jobs.routing.wheel_state import due_entries
 from lakemq.jobs.source.columns import schema_of
+from lakemq.model.delay import LEVELS_MAX
 from lakemq.model.names import ACK_TOPIC, HALF_TOPIC, NACK_TOPIC, OP_TOPIC, RECEIVE_TOPIC, SCHEDULE_TOPIC
 from lakemq.model.wheel import CATCH_UP_MS, LISTED_MS, SHARD_POSITIONS, WINDOW_MS, Entry, Terms, listed_until
 from tests.jobs.routing.conftest import WAIT_S_MAX
@@ -50,6 +51,8 @@ class Wheel:
         self._clocks = dict.fromkeys(terms, 0)
         self._batches = 0
         self._far: list[Row] = []
+        self.last: list[Any] = []
+        """What was due in the last batch, with all columns."""
 
     def _rows(self) -> DataFrame:
         schema = schema_of(list(COLUMNS))
@@ -80,7 +83,7 @@ class Wheel:
         content = "\n".join(map(json.dumps, lines))
         (self._folder / f"{self._batches}.json").write_text(content, encoding="utf-8")
         (self._folder / f"{self._batches}.json").rename(self._folder / "log" / f"{self._batches}.json")
-        found = self._committed(self._batches - 1)
+        found = self.last = self._committed(self._batches - 1)
         due = {(row.broker, Entry(row.kind).name, row.cause) for row in found}
         assert len(due) == len(found), "something is due twice"
         return due
@@ -150,8 +153,9 @@ def ack(position: int, of: int, until_ms: int) -> Row:
     return {"broker": "a", "position": position, "topic": ACK_TOPIC, "cause": of, "deliver_at_ms": until_ms}
 
 
-def nack(position: int, of: int | None = None, until_ms: int | None = None) -> Row:
-    row = {"broker": "a", "position": position, "topic": NACK_TOPIC, "store_time_ms": T0}
+def nack(position: int, of: int | None = None, until_ms: int | None = None, level: int = 0) -> Row:
+    row: Row = {"broker": "a", "position": position, "topic": NACK_TOPIC, "store_time_ms": T0}
+    row["properties"] = {"delay_level": str(level)}
     return row | {"cause": of, "deliver_at_ms": until_ms}
 
 
@@ -223,6 +227,16 @@ def test_what_is_due_too_late_for_the_wheel_takes_no_room_and_comes_when_it_is_l
         ("a", "RECEIPT", 7),
     }
     assert wheel.waiting() == 0
+
+
+def test_whatever_level_a_nack_asks_for_it_is_due(wheel: Wheel) -> None:
+    """The gateway takes up to 2**31, which is no int of Spark's; all levels above the highest are the same."""
+    levels = [-(2**31), -1, 0, 1, LEVELS_MAX, 2**31 - 1, 2**31]
+    due = wheel.batch({"a": T0}, *(nack(position, level=level) for position, level in enumerate(levels)))
+    assert due == {("a", "NACK", position) for position in range(len(levels))}
+    assert {row.cause: row.level for row in wheel.last} == {
+        position: min(level, LEVELS_MAX) for position, level in enumerate(levels)
+    }
 
 
 def test_whatever_comes_when_each_is_due_once_and_on_time(wheel: Wheel) -> None:
