@@ -376,7 +376,8 @@ class EpochDiverged(Fenced):
 
     def __init__(self, detail: str, epoch: int | None = None, position: int | None = None) -> None:
         super().__init__(detail)
-        self.members = {} if epoch is None else {"epoch": epoch, "position": position}
+        if epoch is not None and position is not None:
+            self.members = {"epoch": epoch, "position": position}
 
 
 class NotInSync(LakemqError):

@@ -134,8 +134,7 @@ def test_a_message_that_has_left_log_and_lake_keeps_no_other_from_a_retry(tmp_pa
     options: dict[str, Any] = {"storage__segment_bytes": 2**20, "storage__retention_ms": 0, "lake__verify": 0}
     with start_gateway(tmp_path, storage__compacted_grace_ms=0, **options) as gateway, connect(gateway) as http:
         (left,) = produce(http, "t", "left")
-        for _ in range(3):
-            (kept,) = produce(http, "t", secrets.token_hex(2**20))
+        *_, kept = [produce(http, "t", secrets.token_hex(2**20))[0] for _ in range(3)]
         http.put("/v1/broker/compacted", json={"compacted_position": http.get("/v1/broker").json()["max_position"]})
         wait_until(lambda: http.get("/v1/broker").json()["min_position"] > position(left["message_id"]))
         dead = [{"message_id": each["message_id"], "delay_level": -1} for each in (left, kept)]
