@@ -103,7 +103,7 @@ class Broker:
         self.log.retention.on_segment(self.log_cleanup.look_again)
         self.redriver = Redriver(self.router.executor, self.cold)
         self.users = Users(self.log, system, settings.auth, self.clock)
-        self.groups = Groups(settings.groups, self.log, self.reader, self.cold, self.gaps, system, wait)
+        self.groups = Groups(settings.groups, self.store, self.cold, self.gaps, system, wait)
         limits = Limits.of(settings.gateway)
         self.sinks = Sinks(settings, self.log, self.log.files, limits, system, self.topics.writable)
         eraser = Eraser(self.log, self.reader, self.replacing)
