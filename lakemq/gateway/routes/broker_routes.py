@@ -72,11 +72,11 @@ class Operated(Protocol):
 
     name: str
 
-    def describe(self) -> dict[str, Any]:
+    async def describe(self) -> dict[str, Any]:
         """What it is and how far."""
         ...
 
-    def degraded(self) -> list[str]:
+    async def degraded(self) -> list[str]:
         """What is wrong while it takes and gives messages all the same, a line each."""
         ...
 
@@ -133,7 +133,7 @@ def make_router(
         if work.leaving or work.waiters.stopping:
             raise StoreUnwritable("the gateway is stopping")
         may_know = caller_of(request.scope).may(Need((Action.LIST, Action.GET), Resource(Kind.CLUSTER)))
-        return {"status": "ready"} | ({"degraded": broker.degraded()} if may_know else {})
+        return {"status": "ready"} | ({"degraded": await broker.degraded()} if may_know else {})
 
     @serves(router, routes.METRICS)
     async def get_metrics(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
@@ -142,7 +142,7 @@ def make_router(
 
     @serves(router, routes.BROKER)
     async def describe() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        return {**broker.describe(), "version": __version__}
+        return {**await broker.describe(), "version": __version__}
 
     @serves(router, routes.HEAR_JOBS)
     async def hear(request: Request, body: Beats) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]

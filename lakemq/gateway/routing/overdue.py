@@ -66,6 +66,7 @@ class Overdue:
         self._later: dict[int, int] = {}
         self._acted_ms: int | None = None
         self._task: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
 
     def start(self) -> None:
         """Begin to look; the queries have a grace from now on for what was overdue before."""
@@ -218,7 +219,7 @@ class Overdue:
         state = self._executor.state
         if not state.nacks:
             return False
-        end = await self._executor.plans.position_at_time(at_ms + 1, asyncio.to_thread)
+        end = await self._end(at_ms)
         over = (cause for cause in takewhile(lambda cause: cause < end, state.nacks) if cause not in self._later)
         chosen = list(islice(over, AT_ONCE_MAX))
         if chosen:
@@ -226,19 +227,26 @@ class Overdue:
             self._put_off([cause for cause in chosen if cause in state.nacks])
         return bool(chosen)
 
+    async def _end(self, at_ms: int) -> int:
+        """The position of the first message that was stored after that time."""
+        return await self._executor.plans.position_at_time(at_ms + 1, asyncio.to_thread)
+
     def _put_off(self, causes: list[int]) -> None:
         again_ms = self._clock.now_ms() + AGAIN_MS
         self._later.update(dict.fromkeys(causes, again_ms))
 
     # Looking ---------------------------------------------------------------------------------
 
-    def count(self) -> dict[str, int]:
+    async def count(self) -> dict[str, int]:
         """How many are overdue now, by kind: of transactions `COUNTED_MAX` at most, of receipts some that ran out
-        at so many times, as what is counted one by one keeps others waiting."""
+        at so many times, as what is counted one by one keeps others waiting. Raises `LogDamaged`, `Busy`."""
         state, limits = self._executor.state, self._limits
         at_ms = self._clock.now_ms() - self._grace_ms
+        end = 0
+        if state.nacks:
+            async with self._turn:  # who comes next finds the index in memory
+                end = await self._end(at_ms)
         over = state.transactions.over(at_ms, limits.timeout_ms, limits.check_interval_ms)
-        end = self._executor.reader.position_at_time(at_ms + 1) if state.nacks else 0
         return {
             Kind.DELAY.value: state.dues.count(at_ms, state.delays, state.decided),
             Kind.TRANSACTION.value: len({half.origin for half in islice(over, COUNTED_MAX)}),
