@@ -130,6 +130,6 @@ class Jobs:
             return None
         if beat.topics is None:
             return max(self._log.next_position - beat.position, 0)
-        async with self._turn:  # who comes next goes by what was found
+        async with self._turn:  # the next one finds what this one read
             end = await self._plans.end_of(beat.topics, beat.position, asyncio.to_thread)
         return end() - beat.position

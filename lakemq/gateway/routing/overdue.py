@@ -244,7 +244,7 @@ class Overdue:
         at_ms = self._clock.now_ms() - self._grace_ms
         end = 0
         if state.nacks:
-            async with self._turn:  # who comes next finds the index in memory
+            async with self._turn:  # the next one finds the index in memory
                 end = await self._end(at_ms)
         over = state.transactions.over(at_ms, limits.timeout_ms, limits.check_interval_ms)
         return {
