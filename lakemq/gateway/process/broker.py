@@ -50,6 +50,7 @@ from lakemq.storage.mend.erasure import Eraser, remove_scratch
 from lakemq.storage.mend.replacing import Replacing
 from lakemq.storage.read.idempotency import IdempotencyTable
 from lakemq.storage.read.store import Store
+from lakemq.web.asgi import Client
 
 logger = logging.getLogger(__name__)
 
@@ -309,10 +310,10 @@ class Broker:
         """The lake holds everything below."""
         self.log_cleanup.tell(position)
 
-    async def degraded(self) -> list[str]:
+    async def degraded(self, client: Client = None) -> list[str]:
         """What is wrong while the broker takes and gives messages all the same, a line each. Raises `LogDamaged`,
         `Busy`."""
-        overdue = {} if self.follower is not None else await self.router.overdue.count()
+        overdue = {} if self.follower is not None else await self.router.overdue.count(client)
         found = [f"the job {name} is silent" for name in self.router.jobs.dead()]
         for part in (self.registrar, self.quarantine, self.log_cleanup, self.dropping, self.erasures, self.cold):
             found += part.degraded()
@@ -336,9 +337,9 @@ class Broker:
             "compacted_position": self.log.compacted_position,
         }
 
-    async def describe(self) -> dict[str, Any]:
+    async def describe(self, client: Client = None) -> dict[str, Any]:
         """What `GET /v1/broker` says. Raises `LogDamaged`, `Busy`."""
-        overdue, jobs = await self.router.overdue.count(), await self.router.jobs.describe()
+        overdue, jobs = await self.router.overdue.count(client), await self.router.jobs.describe(client)
         log, positions = self.log, self.positions()
         epochs = log.identity.epochs[-EPOCHS_MAX:]
         identity = {"log_id": log.identity.log_id, "epoch": log.identity.now.epoch, "epochs": epochs}
