@@ -1,5 +1,5 @@
-"""What is told of each group to who watches: how far it is behind, and what it failed at. No message is read for it, and
-no more than so many queues are looked at, at once; of the others what was found before is told."""
+"""What is told of each group to who watches: how far it is behind, and what it failed at. No message is read for it,
+and no more than so many queues are looked at, at once; of the others what was found before is told."""
 
 from __future__ import annotations
 

@@ -89,8 +89,8 @@ class Lags:
         return [] if found is None else found.queues
 
     async def _begin_in(self, group: Group, topic: str, queues: Sequence[Queue]) -> _Begin:
-        """How the group begins with these queues. Where they stood at a time may be looked up in a thread: all else is to
-        be read after that."""
+        """How the group begins with these queues. Where they stood at a time may be looked up in a thread: all else
+        is to be read after that."""
         member = self._beginner(group, topic)
         if member is None or member.consume_from != "timestamp":
             return _Begin(member, {})

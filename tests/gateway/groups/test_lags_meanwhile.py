@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +16,7 @@ from lakemq.gateway.pull.standing import Standings
 from lakemq.model.errors import GroupNotFound
 from lakemq.model.message import Draft
 from lakemq.storage.read.sealed_indexes import UNUSED_MAX
+from lakemq.storage.segment.slice import Slice
 from lakemq.storage.state.member import Member, Subscription
 from tests.gateway.routing.harness import TOPIC, RoutingHarness
 from tests.storage.harness import begin_segment
@@ -120,4 +121,4 @@ def test_a_group_that_is_deleted_meanwhile_is_not_found(group: _Group) -> None:
     broker.cold.run = late  # pyright: ignore[reportAttributeAccessIssue]
     standing = Standings(broker.log, broker.groups, group.harness.clock)
     with pytest.raises(GroupNotFound):
-        group.harness.run(standing.of("g", {"topic": TOPIC, "queue_id": 0}, None))  # pyright: ignore[reportArgumentType]
+        group.harness.run(standing.of("g", {"topic": TOPIC, "queue_id": 0}, cast("Slice", None)))
