@@ -25,16 +25,16 @@ SEGMENTS = 3
 
 
 class _Meanwhile(FaultyFiles):
-    """What is done on the loop while a thread is about to read an index: once. `read`: how many were."""
+    """What is done on the loop while a thread is about to read an index: once."""
 
     def __init__(self) -> None:
         super().__init__()
         self.do: Callable[[], object] | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
-        self.read = 0
+        self.indexes_read = 0
 
     def open_read(self, path: Path) -> int:
-        self.read += path.suffix == ".idx"
+        self.indexes_read += path.suffix == ".idx"
         do, self.do = (self.do, None) if path.suffix == ".idx" else (None, self.do)
         if do is not None:
             assert threading.current_thread() is not threading.main_thread()
@@ -230,11 +230,11 @@ def test_a_job_that_is_heard_of_while_an_index_is_read_for_it_is_alive(
 def test_one_look_is_for_all_who_ask_meanwhile_how_far_jobs_are(harness: RoutingHarness, files: _Meanwhile) -> None:
     jobs = harness.broker.router.jobs
     jobs.hear([Heartbeat("delay", 0, 0, frozenset({"of nobody"}))])
-    files.read = 0
+    files.indexes_read = 0
     first, *others = harness.run_all(*(jobs.describe(client) for client in ("1.1.1.1", "1.1.1.1", "2.2.2.2")))
     assert first["delay"]["lag"] == 0
     assert others == [first, first]
-    assert files.read == SEGMENTS
+    assert files.indexes_read == SEGMENTS
 
 
 def forget_all(harness: RoutingHarness) -> None:
