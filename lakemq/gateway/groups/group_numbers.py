@@ -1,5 +1,5 @@
-"""What is told of each group to who watches: how far it is behind, and what it failed at. The log isn't read for
-it, and no more than so many queues are looked at, at once; of the others what was found before is told."""
+"""What is told of each group to who watches: how far it is behind, and what it failed at. No message is read for it,
+and no more than so many queues are looked at, at once; of the others what was found before is told."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class GroupNumbers:
     async def _look_at(self, name: str, pause: Pause) -> int:
         group = self._log.state.groups.find(name) or Group(name, 0)
         lag, oldest_ms, queues = 0, None, 0
-        for each in self._lags.of(group, await self._lags.topics_of(group), looks=False):
+        async for each in self._lags.of(group, await self._lags.topics_of(group), looks=False):
             queues += 1
             if each.lag:
                 lag += each.lag

@@ -22,8 +22,7 @@ from lakemq.gateway.work.waiters import Wait
 from lakemq.model.errors import GroupInUse, GroupNotFound
 from lakemq.model.names import DEAD_LETTER_PREFIX, RETRY_PREFIX, dead_letter_topic, retry_topic
 from lakemq.settings import Groups as Limits
-from lakemq.storage.log.commit_log import CommitLog
-from lakemq.storage.read.reader import Reader
+from lakemq.storage.read.store import Store
 from lakemq.storage.state.group_state import Group
 from lakemq.storage.state.member import Member, member_fields
 from lakemq.storage.state.receipts import Receipts
@@ -38,18 +37,17 @@ class Groups:
     def __init__(
         self,
         limits: Limits,
-        log: CommitLog,
-        reader: Reader,
+        store: Store,
         cold: ColdReader,
         gaps: Gaps,
         ensure_topic: EnsureTopic,
         wait: Wait,
     ) -> None:
-        self._log = log
+        log = self._log = store.log
         self._records = Records(log, ensure_topic, limits.groups_max)
-        self._lags = Lags(log, reader, cold)
+        self._lags = Lags(store, cold)
         self._gaps = gaps
-        self._numbers = GroupNumbers(log, reader, self._lags)
+        self._numbers = GroupNumbers(log, store.reader, self._lags)
         self.members = Members(self._records, limits, wait)
         self.moves = Moves()
         self.offsets = Offsets(self._records, limits, log, cold, self.moves)
@@ -92,7 +90,7 @@ class Groups:
         seen = await all_of(topic for topic in topics if sees(topic))
         members, locks = list(group.members.items()), list(group.locks.items())
         members, locks = await in_order(members, key=_first), await in_order(locks, key=_first)
-        lags = await all_of(self._lags.of(group, seen))
+        lags = await self._lags.all(group, seen)
         return {
             **head,
             "members": (client_id for client_id, _ in members),
@@ -127,7 +125,7 @@ class Groups:
     async def consumer(self, name: str, topic: str) -> dict[str, Any]:
         """How the group consumes one topic, in short. Raises `GroupNotFound`."""
         group = self.find(name)
-        lags = await all_of(self._lags.of(group, [topic]))
+        lags = await self._lags.all(group, [topic])
         wanted = [each.expression for each in await subscriptions_of(group) if each.topic == topic]
         return {
             "group": name,
@@ -139,9 +137,9 @@ class Groups:
             "lag": total(group, lags),
         }
 
-    def lag_in(self, name: str, topic: str, queue_id: int) -> QueueLag | None:
+    async def lag_in(self, name: str, topic: str, queue_id: int) -> QueueLag | None:
         """How far the group is behind in one queue; None where that is not there. Raises `GroupNotFound`."""
-        return self._lags.of_queue(self.find(name), topic, queue_id)
+        return await self._lags.of_queue(self.find(name), topic, queue_id)
 
     def with_members(self) -> list[str]:
         """The names of the groups that have members."""
@@ -219,7 +217,7 @@ class Groups:
         topics = {*group.topics, *group.offsets, *self._receipts.topics_of(group.name)} - {retry_topic(group.name)}
         there = await self._lags.topics_of(group)
         seen = await all_of(topic for topic in there if sees(topic))
-        lags = await all_of(self._lags.of(group, seen))
+        lags = await self._lags.all(group, seen)
         return {
             "group": group.name,
             "generation": group.generation,

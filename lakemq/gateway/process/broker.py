@@ -50,6 +50,7 @@ from lakemq.storage.mend.erasure import Eraser, remove_scratch
 from lakemq.storage.mend.replacing import Replacing
 from lakemq.storage.read.idempotency import IdempotencyTable
 from lakemq.storage.read.store import Store
+from lakemq.web.asgi import Client
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class Broker:
         self.log.retention.on_segment(self.log_cleanup.look_again)
         self.redriver = Redriver(self.router.executor, self.cold)
         self.users = Users(self.log, system, settings.auth, self.clock)
-        self.groups = Groups(settings.groups, self.log, self.reader, self.cold, self.gaps, system, wait)
+        self.groups = Groups(settings.groups, self.store, self.cold, self.gaps, system, wait)
         limits = Limits.of(settings.gateway)
         self.sinks = Sinks(settings, self.log, self.log.files, limits, system, self.topics.writable)
         eraser = Eraser(self.log, self.reader, self.replacing)
@@ -309,8 +310,10 @@ class Broker:
         """The lake holds everything below."""
         self.log_cleanup.tell(position)
 
-    def degraded(self) -> list[str]:
-        """What is wrong while the broker takes and gives messages all the same, a line each."""
+    async def degraded(self, client: Client = None) -> list[str]:
+        """What is wrong while the broker takes and gives messages all the same, a line each. Raises `LogDamaged`,
+        `Busy`."""
+        overdue = {} if self.follower is not None else await self.router.overdue.count(client)
         found = [f"the job {name} is silent" for name in self.router.jobs.dead()]
         for part in (self.registrar, self.quarantine, self.log_cleanup, self.dropping, self.erasures, self.cold):
             found += part.degraded()
@@ -321,7 +324,6 @@ class Broker:
             return found + self.follower.degraded() + lacking
         if self.replication is not None:
             found += self.replication.degraded()
-        overdue = self.router.overdue.count()
         found += [f"overdue: {count} of kind {kind}" for kind, count in overdue.items() if count]
         return found
 
@@ -335,14 +337,14 @@ class Broker:
             "compacted_position": self.log.compacted_position,
         }
 
-    def describe(self) -> dict[str, Any]:
-        """What `GET /v1/broker` says."""
+    async def describe(self, client: Client = None) -> dict[str, Any]:
+        """What `GET /v1/broker` says. Raises `LogDamaged`, `Busy`."""
+        overdue, jobs = await self.router.overdue.count(client), await self.router.jobs.describe(client)
         log, positions = self.log, self.positions()
         epochs = log.identity.epochs[-EPOCHS_MAX:]
         identity = {"log_id": log.identity.log_id, "epoch": log.identity.now.epoch, "epochs": epochs}
-        overdue = self.router.overdue.count()
-        jobs = self.router.jobs
-        waits = {"jobs": jobs.describe(), "sql": jobs.sql, "overdue": sum(overdue.values()), "overdue_by_kind": overdue}
+        late = {"overdue": sum(overdue.values()), "overdue_by_kind": overdue}
+        waits = {"jobs": jobs, "sql": self.router.jobs.sql, **late}
         who = {"name": self.name, "role": self.tenure.role, "replica": self.settings.broker.replica}
         kept = self.follower or self.replication
         follows = {} if kept is None else kept.describe()

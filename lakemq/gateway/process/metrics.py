@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.memory import parts_of
@@ -16,19 +16,23 @@ LAKE_QUERY = "lake"
 """The job whose position says how far all tables are."""
 
 
-class BrokerCollector(Collector):
+class BrokerCollector:
     """Collects from a broker all that isn't by topic or group."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def collect(self) -> Iterator[Metric]:
-        """Its metrics, with the values of now."""
+    async def collect(self) -> Iterator[Metric]:
+        """Its metrics, with the values of now. Raises `LogDamaged`, `Busy`."""
+        routing = self._broker.router
+        return self._collect(await routing.overdue.count(), await routing.jobs.describe())
+
+    def _collect(self, overdue: dict[str, int], jobs: dict[str, dict[str, Any]]) -> Iterator[Metric]:
         yield from self._requests()
         yield from self._log()
         yield from self._room()
         yield from self._following()
-        yield from self._routing()
+        yield from self._routing(overdue, jobs)
         broker = self._broker
         yield family("lakemq_members", broker.log.state.groups.member_count)
         yield family("lakemq_locks", len(broker.groups.locks.renewals))
@@ -113,8 +117,7 @@ class BrokerCollector(Collector):
     def _in_lake(self) -> int:
         """How far the lake holds the log, as far as anybody has said or looked: after a start, when nothing new comes,
         only the lake query's heartbeats say it."""
-        log, query = self._broker.log, self._broker.router.jobs.describe().get(LAKE_QUERY)
-        read = None if query is None else query["position"]
+        log, read = self._broker.log, self._broker.router.jobs.position_of(LAKE_QUERY)
         return max(log.compacted_position, log.retention.certain_position, read or 0)
 
     def _behind_s(self, position: int) -> float:
@@ -124,11 +127,11 @@ class BrokerCollector(Collector):
             return 0.0
         return max(log.now_ms() - stored_by_ms(self._broker.reader, max(position, log.min_position)), 0) / 1000
 
-    def _routing(self) -> Iterator[Metric]:
+    def _routing(self, overdue: dict[str, int], jobs: dict[str, dict[str, Any]]) -> Iterator[Metric]:
         """What waits, what of it is late, whether the jobs do what they are for, and what the gateway had to do in
         their place."""
         routing = self._broker.router
-        state, overdue = routing.state, routing.overdue
+        state = routing.state
         waiting = {
             "delay": len(state.delays),
             "transaction": len(state.transactions),
@@ -138,11 +141,10 @@ class BrokerCollector(Collector):
         }
         yield families("lakemq_waiting", [((kind,), count) for kind, count in waiting.items()])
         yield family("lakemq_due_soon", len(routing.deliveries.dues))
-        yield families("lakemq_overdue", [((kind,), count) for kind, count in overdue.count().items()])
-        here = [*overdue.decided.items(), ("receipt", routing.run_out.decided)]
+        yield families("lakemq_overdue", [((kind,), count) for kind, count in overdue.items()])
+        here = [*routing.overdue.decided.items(), ("receipt", routing.run_out.decided)]
         yield families("lakemq_decided_overdue_total", [((str(kind),), count) for kind, count in here])
         yield family("lakemq_delivered_total", routing.deliveries.delivered)
-        jobs = routing.jobs.describe()
         yield families("lakemq_job_alive", [((name,), int(job["alive"])) for name, job in jobs.items()])
         read = {name: job for name, job in jobs.items() if job["lag"] is not None}
         yield families("lakemq_job_lag", [((name,), job["lag"]) for name, job in read.items()])

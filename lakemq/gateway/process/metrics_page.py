@@ -66,7 +66,7 @@ class MetricsPage:
         unknown = Numbers(dead_letters_open=routing.dead_of.count(UNKNOWN, routing.dead))
         there = list(broker.log.topics)
         topics = await all_of((topic.name, topic.traffic) for topic in there if topic.traffic.messages)
-        plain = await all_of(self._plain.collect())
+        plain = await all_of(await self._plain.collect())
         return await asyncio.to_thread(self._written, plain, topics, groups, unknown)
 
     def _written(

@@ -34,12 +34,13 @@ class Standings:
         and whether the message is that; `held_by`: who says to have the queue. `out`: it is handed out. `received_ms`:
         when somebody last asked to receive the topic for the group; None: not since the broker started.
         `holds_messages`: the group has received messages, of any topic, that it has not finished."""
-        group, topic, queue_id = self._groups.find(name), message["topic"], message["queue_id"]
+        topic, queue_id = message["topic"], message["queue_id"]
+        lag = await self._groups.lag_in(name, topic, queue_id)
+        group = self._groups.find(name)
         receipts = self._log.routing.receipts
         received = receipts.floor(name, topic, queue_id)
         committed = group.offsets.get(topic, {}).get(queue_id)
         receipt = receipts.receipt_of(name, topic, message["position"])
-        lag = self._groups.lag_in(name, topic, queue_id)
         out = None if receipt is None else receipts.out.get(receipt)
         return {
             "group": name,

@@ -132,6 +132,6 @@ class Requests:
 
     async def _read(self, position: int) -> dict[str, Any]:
         reader = self._store.reader
-        plan = reader.plan_message(position)
+        plan = await self._store.plans.message(position, asyncio.to_thread)
         part = reader.read_message(plan) if reader.cached(plan) else await asyncio.to_thread(reader.read_message, plan)
         return to_dicts(part, self._store.ids)[0]

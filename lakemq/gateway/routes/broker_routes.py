@@ -22,7 +22,7 @@ from lakemq.model.access import Action, Kind, Need, Resource
 from lakemq.model.errors import InvalidRequest, LakemqError, StoreUnwritable
 from lakemq.model.names import ADDRESS_MAX, check_address
 from lakemq.storage.log.commit_log import CommitLog
-from lakemq.web.asgi import client_of
+from lakemq.web.asgi import Client, client_of
 
 Text = Annotated[str, Field(max_length=300)]
 _OF_JOBS = (Action.GET, Action.ROUTE, Action.COMPACT, Action.ERASE)
@@ -72,11 +72,11 @@ class Operated(Protocol):
 
     name: str
 
-    def describe(self) -> dict[str, Any]:
+    async def describe(self, client: Client) -> dict[str, Any]:
         """What it is and how far."""
         ...
 
-    def degraded(self) -> list[str]:
+    async def degraded(self, client: Client) -> list[str]:
         """What is wrong while it takes and gives messages all the same, a line each."""
         ...
 
@@ -133,7 +133,8 @@ def make_router(
         if work.leaving or work.waiters.stopping:
             raise StoreUnwritable("the gateway is stopping")
         may_know = caller_of(request.scope).may(Need((Action.LIST, Action.GET), Resource(Kind.CLUSTER)))
-        return {"status": "ready"} | ({"degraded": broker.degraded()} if may_know else {})
+        wrong = {"degraded": await broker.degraded(client_of(request.scope))} if may_know else {}
+        return {"status": "ready"} | wrong
 
     @serves(router, routes.METRICS)
     async def get_metrics(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
@@ -141,8 +142,8 @@ def make_router(
             return Response(await metrics(), media_type=CONTENT_TYPE_LATEST)
 
     @serves(router, routes.BROKER)
-    async def describe() -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        return {**broker.describe(), "version": __version__}
+    async def describe(request: Request) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        return {**await broker.describe(client_of(request.scope)), "version": __version__}
 
     @serves(router, routes.HEAR_JOBS)
     async def hear(request: Request, body: Beats) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]

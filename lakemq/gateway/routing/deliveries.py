@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from itertools import islice, takewhile
@@ -89,11 +90,12 @@ class Deliveries:
         """What came in within the lead before the process ended may have been held only in memory."""
         if not self._lead_ms:
             return
-        since = self._executor.reader.position_at_time(self._clock.now_ms() - self._lead_ms)
-        delays = self._executor.state.delays
+        executor = self._executor
+        since = await executor.plans.position_at_time(self._clock.now_ms() - self._lead_ms, asyncio.to_thread)
+        delays = executor.state.delays
         recent = list(delays.iter_equal_or_larger(since)) if delays and delays.max() >= since else []
         horizon = self._clock.now_ms() + self._lead_ms
-        async for part in self._executor.read_all(recent):
+        async for part in executor.read_all(recent):
             self._hold([decision for decision in _dues_of(part) if decision.due_ms <= horizon])
 
     async def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -10,7 +11,9 @@ from typing import Any, NamedTuple
 from lakemq.gateway.routing.job_levels import JobLevels
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.log.commit_log import CommitLog
-from lakemq.storage.read.reader import Reader
+from lakemq.storage.read.plans import Plans
+from lakemq.web.asgi import Client
+from lakemq.web.gate import Gate
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +24,10 @@ NAMES_MAX = 64
 """So many jobs are remembered: past that, the one not heard of for longest is forgotten."""
 ADDRESSES_MAX = 64
 """So many addresses of SQL, each by who said it, are remembered as no news."""
+
+
+WAITING_MAX = 1_000
+"""So many requests wait for a look at the log, and are refused past that."""
 
 
 class Heartbeat(NamedTuple):
@@ -42,14 +49,15 @@ class _Heard(NamedTuple):
 class Jobs:
     """Who was heard of when. In memory only: after a start nobody was."""
 
-    def __init__(self, log: CommitLog, reader: Reader, clock: Clock) -> None:
+    def __init__(self, log: CommitLog, plans: Plans, clock: Clock, client_share: float) -> None:
         self._log = log
-        self._reader = reader
+        self._plans = plans
         self._clock = clock
         self._heard: dict[str, _Heard] = {}
         self._dead: set[str] = set()
         self._sql: tuple[str, int] | None = None
         self._said: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._gate = Gate(1, WAITING_MAX, client_share)
         self.levels = JobLevels(clock)
         """Of what they write to their logs."""
 
@@ -108,22 +116,31 @@ class Jobs:
             logger.info("the job %s is back", name)
         self._dead = dead
 
-    def describe(self) -> dict[str, dict[str, Any]]:
-        """By name: whether the job is alive, how many positions of the log it is behind (None: it reads
-        none), and when it was heard of last."""
-        return {
-            name: {
-                "alive": self._is_alive(heard),
-                "lag": self._lag(heard.beat),
-                "position": heard.beat.position,
-                "last_heartbeat_ms": heard.wall_ms,
-            }
-            for name, heard in sorted(self._heard.items())
-        }
+    def position_of(self, name: str) -> int | None:
+        """How far the job has read the log, as it said last; None: it isn't known, or reads none."""
+        heard = self._heard.get(name)
+        return None if heard is None else heard.beat.position
 
-    def _lag(self, beat: Heartbeat) -> int | None:
+    async def describe(self, client: Client = None) -> dict[str, dict[str, Any]]:
+        """By name: whether the job is alive, how many positions of the log it is behind (None: it reads
+        none), and when it was heard of last. Raises `LogDamaged`, `Busy`."""
+        found: dict[str, dict[str, Any]] = {}
+        for name, heard in sorted(self._heard.items()):
+            lag = await self._lag(heard.beat, client)
+            last = self._heard.get(name, heard)  # it goes on while the log is looked at for it
+            found[name] = {
+                "alive": self._is_alive(last),
+                "lag": lag,
+                "position": heard.beat.position,
+                "last_heartbeat_ms": last.wall_ms,
+            }
+        return found
+
+    async def _lag(self, beat: Heartbeat, client: Client) -> int | None:
         if beat.position is None:
             return None
         if beat.topics is None:
             return max(self._log.next_position - beat.position, 0)
-        return self._reader.end_of(beat.topics, beat.position) - beat.position
+        async with self._gate.place(client):  # the next one finds what this one read
+            end = await self._plans.end_of(beat.topics, beat.position, asyncio.to_thread)
+        return end() - beat.position

@@ -20,6 +20,8 @@ from lakemq.model.errors import LakemqError
 from lakemq.settings import Settings
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.state.due_index import FINE_MS, Slot
+from lakemq.web.asgi import Client
+from lakemq.web.gate import Gate
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +37,8 @@ AGAIN_MS = 60_000
 """What could not be decided, as it can't be read, is looked at again so much later."""
 QUIET_MS = 60_000
 COUNTED_MAX = 10_000
+WAITING_MAX = 1_000
+"""So many requests wait for a look at the log, and are refused past that."""
 GRACE_MS = 5_000
 """What counts as overdue where the gateway decides nothing itself."""
 JOB_OF = {Kind.DELAY: "delay", Kind.TRANSACTION: "transaction", Kind.NACK: "retry"}
@@ -71,6 +75,7 @@ class Overdue:
         self._later: dict[int, int] = {}
         self._acted_ms: int | None = None
         self._task: asyncio.Task[None] | None = None
+        self._gate = Gate(1, WAITING_MAX, settings.gateway.client_share)
 
     def start(self) -> None:
         """Begin to look; the queries have a grace from now on for what was overdue before."""
@@ -238,7 +243,7 @@ class Overdue:
         state = self._executor.state
         if not state.nacks:
             return False
-        end = await self._executor.plans.position_at_time(at_ms + 1, asyncio.to_thread)
+        end = await self._end(at_ms)
         over = (cause for cause in takewhile(lambda cause: cause < end, state.nacks) if cause not in self._later)
         chosen = list(islice(over, AT_ONCE_MAX))
         if chosen:
@@ -246,19 +251,26 @@ class Overdue:
             self._put_off([cause for cause in chosen if cause in state.nacks])
         return bool(chosen)
 
+    async def _end(self, at_ms: int) -> int:
+        """The position of the first message that was stored after that time."""
+        return await self._executor.plans.position_at_time(at_ms + 1, asyncio.to_thread)
+
     def _put_off(self, causes: list[int]) -> None:
         again_ms = self._clock.now_ms() + AGAIN_MS
         self._later.update(dict.fromkeys(causes, again_ms))
 
     # Looking ---------------------------------------------------------------------------------
 
-    def count(self) -> dict[str, int]:
+    async def count(self, client: Client = None) -> dict[str, int]:
         """How many are overdue now, by kind: of transactions `COUNTED_MAX` at most, of receipts some that ran out
-        at so many times, as what is counted one by one keeps others waiting."""
+        at so many times, as what is counted one by one keeps others waiting. Raises `LogDamaged`, `Busy`."""
         state, limits = self._executor.state, self._limits
         at_ms = self._clock.now_ms() - self._grace_ms
+        end = 0
+        if state.nacks:
+            async with self._gate.place(client):  # the next one finds the index in memory
+                end = await self._end(at_ms)
         over = state.transactions.over(at_ms, limits.timeout_ms, limits.check_interval_ms)
-        end = self._executor.reader.position_at_time(at_ms + 1) if state.nacks else 0
         return {
             Kind.DELAY.value: state.dues.count(at_ms, state.delays, state.decided),
             Kind.TRANSACTION.value: len({half.origin for half in islice(over, COUNTED_MAX)}),

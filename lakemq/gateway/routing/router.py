@@ -51,7 +51,7 @@ class Router:
         self.checks = Checks(self.executor, secret_ids, clock, settings.transactions.check_answer_ms, wait)
         self.recalls = Recalls(self.executor)
         self.run_out = RunOut(self.executor, clock, lead_ms > 0, settings.routing.grace_ms)
-        self.jobs = Jobs(store.log, store.reader, clock)
+        self.jobs = Jobs(store.log, store.plans, clock, settings.gateway.client_share)
         self.acknowledger = Acknowledger(self.executor, secret_ids, self.run_out)
         self.nacks = Nacks(self.executor, settings, lead_ms > 0, self.acknowledger)
         carriers = self.deliveries, self.transactions, self.nacks

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import pyarrow.compute
 from pyroaring import BitMap64
 
-from lakemq.model.errors import LogDamaged, StoreUnwritable
+from lakemq.model.errors import LogDamaged, PositionGone, StoreUnwritable
 from lakemq.settings import Storage
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.commit_log import CommitLog
@@ -244,7 +244,10 @@ class Eraser:
         free, _ = files.free_bytes(log.directory)
         if free < 2 * segment.size + log.settings.free_bytes_min:
             raise StoreUnwritable(f"the disk has {free} bytes free: too few to write {segment.path.name} again")
-        old = self._reader.index(segment)
+        try:
+            old = self._reader.known_index(segment) or await asyncio.to_thread(self._reader.read_index, segment)
+        except PositionGone:  # retention was faster
+            return 0
         writer, erased = await asyncio.to_thread(_rewrite, files, segment, old, positions, log.settings)
         if segment not in log.segments:  # retention was faster
             await asyncio.to_thread(writer.discard)

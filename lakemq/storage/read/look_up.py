@@ -169,6 +169,24 @@ def offset_at_position(segments: Segments, index_of: IndexOf, queue: Queue, posi
     return end
 
 
+def offsets_at_time(segments: Segments, index_of: IndexOf, queues: Sequence[Queue], timestamp_ms: int) -> list[int]:
+    """Where each of the queues stood before the first message, of whatever queue, that was stored at or after that
+    time: one index says it of all of them. In one that was not made yet: its beginning."""
+    times = [segment.last_store_time_ms for segment in segments[:-1]]
+    index = index_of(segments[bisect_left(times, timestamp_ms)])
+    offset = index.begin_of(bisect_left(index.times, timestamp_ms))
+    return [max(_stood_at(index, queue, offset), queue.min_offset) for queue in queues]
+
+
+def _stood_at(index: SegmentIndex, queue: Queue, frame_offset: int) -> int:
+    """The next offset of the queue before the frame at that byte; 0 where the segment doesn't know the queue."""
+    runs = index.queues.get(queue.key)
+    if runs is None:
+        return 0
+    number = bisect_left(runs.frame_offsets, frame_offset)
+    return runs.first_offsets[number] if number < len(runs.frame_offsets) else runs.next_offset
+
+
 def limit_all(segments: Segments, index_of: IndexOf, begin: int, end: int, messages_max: int) -> int:
     """A position `e`, `begin < e ≤ end`, with at most `messages_max` messages in `begin ≤ p < e`: that many positions,
     and where that is in a large hole its end, as the hole that begins an epoch may be of 2^32 positions, which nobody

@@ -19,6 +19,7 @@ from lakemq.storage.read.look_up import (
     Sought,
     limit_all,
     offset_at_position,
+    offsets_at_time,
     plan_queue,
     plan_rows,
     position_at_time,
@@ -109,6 +110,12 @@ class Plans:
         """As `Reader.offset_at_position`. Raises as `queue`."""
         end = queue.next_offset  # what comes meanwhile may be in segments that are not looked at
         return min(await self._of_now(aside, offset_at_position, queue, position), end)
+
+    async def offsets_at_time(self, queues: Sequence[Queue], timestamp_ms: int, aside: Aside) -> list[int]:
+        """Where each of the queues stood before the first message that was stored at or after that time; its end if
+        none was. Of `QUEUES_AT_ONCE` at most, and one index. Raises as `queue`."""
+        ends = [queue.next_offset for queue in queues]  # what comes meanwhile is after them
+        return list(map(min, await self._of_now(aside, offsets_at_time, queues, timestamp_ms), ends))
 
     async def _of_now(
         self,

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from lakemq.gateway.cold.by_key import KeySearch
+from lakemq.gateway.requests.requests import Requests
+from lakemq.gateway.routing.jobs import ALIVE_MS, Heartbeat
 from lakemq.gateway.routing.nacks import Nack
 from lakemq.model.errors import LogDamaged
 from lakemq.model.message import Draft
@@ -29,8 +31,10 @@ class _Meanwhile(FaultyFiles):
         super().__init__()
         self.do: Callable[[], object] | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.indexes_read = 0
 
     def open_read(self, path: Path) -> int:
+        self.indexes_read += path.suffix == ".idx"
         do, self.do = (self.do, None) if path.suffix == ".idx" else (None, self.do)
         if do is not None:
             assert threading.current_thread() is not threading.main_thread()
@@ -160,6 +164,78 @@ def test_when_a_nack_is_overdue_is_looked_up_without_an_index_read_on_the_loop(
         assert read == [None]
         harness.clock.time_ms += 900
     harness.stop()
+
+
+def test_what_is_overdue_is_counted_without_an_index_read_on_the_loop(tmp_path: Path, files: _Meanwhile) -> None:
+    harness = RoutingHarness(tmp_path)
+    harness.files = files
+    harness.open(lead_ms=0, grace_ms=1_000)
+    harness.run(harness.broker.topics.put(TOPIC, 1, "rw"))
+    nack = Nack(harness.id_of(harness.produce(Draft(body=b"x"))))
+    assert harness.run(harness.broker.router.nacks.nack("g", [nack], anybody)) == ["ok"]
+    for later_ms in (100, 400):
+        harness.run(begin_segment(harness.broker.log))
+        harness.clock.time_ms += later_ms
+        harness.produce(Draft(body=b"y"))
+    harness.clock.time_ms += 550
+    overdue, files.loop = harness.broker.router.overdue, harness.run(_running_loop())
+    forget_all(harness)
+    read: list[None] = []
+    files.do = lambda: read.append(None)
+    assert harness.run(overdue.count())["nack"] == 1
+    assert read == [None]
+    harness.stop()
+
+
+def test_what_may_be_held_again_is_looked_up_without_an_index_read_on_the_loop(
+    harness: RoutingHarness, files: _Meanwhile
+) -> None:
+    deliveries = harness.broker.router.deliveries
+    harness.produce(Draft(body=b"soon", delay_ms=500))
+    harness.run(begin_segment(harness.broker.log))
+    forget_all(harness)
+    held, read = len(deliveries.dues), list[None]()
+    files.do = lambda: read.append(None)
+    harness.run(deliveries._anticipate_again())  # pyright: ignore[reportPrivateUsage]
+    assert read == [None]
+    assert len(deliveries.dues) == held == 1
+
+
+def test_a_reply_whose_segment_is_written_no_more_is_shown_without_an_index_read_on_the_loop(
+    harness: RoutingHarness, files: _Meanwhile
+) -> None:
+    broker, read = harness.broker, list[None]()
+    requests = Requests(broker.store, broker.topics, 1, broker.work)
+    files.do = lambda: read.append(None)
+    position = broker.log.segments[1].base_position
+    message = harness.run(requests._read(position))  # pyright: ignore[reportPrivateUsage]
+    assert message["position"] == position
+    assert read == [None]
+
+
+def test_a_job_that_is_heard_of_while_an_index_is_read_for_it_is_alive(
+    harness: RoutingHarness, files: _Meanwhile
+) -> None:
+    jobs = harness.broker.router.jobs
+    beat = Heartbeat("delay", 1, 0, frozenset({"of nobody"}))
+    jobs.hear([beat])
+    harness.clock.time_ms += ALIVE_MS + 1
+    files.do = lambda: jobs.hear([beat._replace(position=2)])
+    said = harness.run(jobs.describe())["delay"]
+    assert files.do is None
+    assert (said["alive"], said["position"], said["lag"]) == (True, 1, 0)
+    assert said["last_heartbeat_ms"] == harness.clock.now_ms()
+    assert harness.run(jobs.describe())["delay"]["position"] == 2
+
+
+def test_one_look_is_for_all_who_ask_meanwhile_how_far_jobs_are(harness: RoutingHarness, files: _Meanwhile) -> None:
+    jobs = harness.broker.router.jobs
+    jobs.hear([Heartbeat("delay", 0, 0, frozenset({"of nobody"}))])
+    files.indexes_read = 0
+    first, *others = harness.run_all(*(jobs.describe(client) for client in ("1.1.1.1", "1.1.1.1", "2.2.2.2")))
+    assert first["delay"]["lag"] == 0
+    assert others == [first, first]
+    assert files.indexes_read == SEGMENTS
 
 
 def forget_all(harness: RoutingHarness) -> None:

@@ -6,7 +6,7 @@ import os
 import shutil
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,8 @@ import pytest
 from lakemq.gateway.process.embedded import Embedded
 from lakemq.settings import Broker, Gateway, Idempotency, Settings, Storage
 from lakemq.testing import FaultyFiles
+from tests.as_administrator import AsAdministrator
+from tests.gateway.groups.asking import heartbeat, view
 from tests.gateway.http_client import TLS, WAIT_S, produce, pull, put_topic
 
 MESSAGES = 48
@@ -104,7 +106,7 @@ def http(tmp_path: Path, stored: _Stored, files: _Watched) -> Iterator[httpx.Cli
 
 
 def connect(gateway: Embedded) -> httpx.Client:
-    return httpx.Client(base_url=gateway.url, timeout=WAIT_S, trust_env=False, verify=TLS)
+    return httpx.Client(base_url=gateway.url, timeout=WAIT_S, trust_env=False, verify=TLS, auth=AsAdministrator())
 
 
 def test_a_pull_of_what_is_old_reads_no_index_on_the_loop(http: httpx.Client, files: _Watched) -> None:
@@ -188,6 +190,74 @@ def test_how_far_a_part_of_all_topics_goes_is_looked_up_without_an_index_read_on
     found = http.get("/v1/log/end", params={"from": 1, "max": 2}).json()
     assert found["end_position"] == 3, found
     assert files.read_aside()
+
+
+def metric(answer: httpx.Response, name: str) -> float:
+    (value,) = [line.removeprefix(name) for line in answer.text.splitlines() if line.startswith(name)]
+    return float(value)
+
+
+LAGS: dict[str, Callable[[httpx.Response], float]] = {
+    "/v1/groups/g": lambda answer: answer.json()["lag_total"],
+    "/v1/groups": lambda answer: answer.json()["groups"][0]["lag_total"],
+    "/v1/topics/t/clients": lambda answer: answer.json()["consumers"][0]["lag"],
+    "/metrics": lambda answer: metric(answer, 'lakemq_group_lag_messages{group="g"}'),
+}
+"""What says how far group `g` is behind."""
+
+
+@pytest.mark.parametrize("path", LAGS)
+def test_how_far_a_group_is_behind_that_begins_at_an_old_time_is_looked_up_without_an_index_read_on_the_loop(
+    http: httpx.Client, files: _Watched, path: str
+) -> None:
+    early_ms = files.stored_ms[1]
+    lag = MESSAGES - files.stored_ms.index(early_ms)
+    heartbeat(http, "g", "c1", "t", consume_from="timestamp", consume_timestamp_ms=early_ms)
+    forget_the_first(http, files)
+    answer = http.get(path)
+    assert answer.status_code == 200, answer.text
+    assert files.read_aside()
+    assert int(LAGS[path](answer)) == lag
+    assert view(http, "g")["lag_total"] == lag
+    assert not files.read_aside(), "it is in memory"
+
+
+def test_where_such_a_group_is_with_one_message_is_looked_up_without_an_index_read_on_the_loop(
+    http: httpx.Client, files: _Watched
+) -> None:
+    early_ms = files.stored_ms[1]
+    heartbeat(http, "g", "c1", "t", consume_from="timestamp", consume_timestamp_ms=early_ms)
+    forget_the_first(http, files)
+    (group,) = http.get(f"/v1/messages/{files.ids[-1]}/history").json()["groups"]
+    assert group["lag"] == MESSAGES - files.stored_ms.index(early_ms)
+    assert files.read_aside()
+
+
+@pytest.mark.parametrize("path", ["/v1/broker", "/metrics"])
+def test_how_far_a_job_is_behind_in_an_old_topic_is_looked_up_once_without_an_index_read_on_the_loop(
+    http: httpx.Client, files: _Watched, path: str
+) -> None:
+    (message,) = pull(http, "other")["messages"]
+    beat = {"name": "delay", "position": 0, "topics": ["other"]}
+    assert http.put("/v1/jobs", json={"jobs": [beat]}).status_code == 200
+    forget_the_first(http, files)
+    answer = http.get(path)
+    assert answer.status_code == 200, answer.text
+    assert files.read_aside()
+    lag = message["position"] + 1
+    if path == "/metrics":
+        assert metric(answer, 'lakemq_job_lag{job="delay"}') == lag
+    assert http.get("/v1/broker").json()["jobs"]["delay"]["lag"] == lag
+    assert not files.read_aside(), "it is remembered"
+
+
+def test_an_old_message_is_erased_without_an_index_read_on_the_loop(http: httpx.Client, files: _Watched) -> None:
+    (message,) = pull(http, "t", offset=1, max=1)["messages"]
+    forget_the_first(http, files)
+    done = http.post("/v1/log/erasures", json={"positions": [message["position"]]})
+    assert (done.status_code, done.json()["erased"]) == (200, 1), done.text
+    assert files.read_aside()
+    assert [each["queue_offset"] for each in pull(http, "t", offset=1, max=2)["messages"]] == [2]
 
 
 def test_others_are_served_while_an_index_is_read_for_who_has_gone(http: httpx.Client, files: _Watched) -> None:

@@ -43,7 +43,7 @@ def causes_in(harness: RoutingHarness, topic: str) -> list[int]:
 
 
 def overdue(harness: RoutingHarness) -> dict[str, int]:
-    return {kind: count for kind, count in harness.broker.router.overdue.count().items() if count}
+    return {kind: count for kind, count in harness.run(harness.broker.router.overdue.count()).items() if count}
 
 
 @pytest.mark.parametrize("delay_ms", [1, 900, 12_000, 70_000, 5 * HOUR_MS, 5 * DAY_MS])
@@ -239,7 +239,7 @@ def test_without_a_grace_nothing_is_decided_but_counted(harness: RoutingHarness)
     assert len(harness.run(harness.receiving("h", 1, 1_000, 16, False))) == 1
     after(harness, GRACE_MS + 101_000)
     assert overdue(harness) == {"delay": 1, "transaction": 1, "nack": 1, "receipt": 1}
-    assert harness.broker.degraded() == [f"overdue: 1 of kind {kind}" for kind in overdue(harness)]
+    assert harness.run(harness.broker.degraded()) == [f"overdue: 1 of kind {kind}" for kind in overdue(harness)]
     assert harness.post([Posted(position, "deliver", None), Posted(origin, "check", None)]) == 2
     assert overdue(harness) == {"nack": 1, "receipt": 1}
 

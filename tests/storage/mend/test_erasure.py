@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,8 +20,8 @@ from lakemq.storage.mend.replacing import Replacing
 from lakemq.storage.mend.verify import verify_log
 from lakemq.storage.read.reader import Reader
 from lakemq.storage.read.row_reader import RowReader
-from lakemq.testing import LossyFiles
-from tests.storage.harness import LogHarness, Message, incompressible, messages_of, plan_rows_now
+from lakemq.testing import FaultyFiles, LossyFiles
+from tests.storage.harness import LogHarness, Message, begin_segment, incompressible, messages_of, plan_rows_now
 from tests.storage.stopping_files import Stopped, StoppingFiles
 
 
@@ -195,6 +197,42 @@ def test_a_hole_that_was_looked_up_is_no_message_to_who_reads_the_log(tmp_path: 
     assert [message.body for message in messages_of(reader.read_positions(plan, {"a"}))] == [b"one", b"three"]
     with pytest.raises(MessageNotFound):
         reader.message(gone)
+    harness.close()
+
+
+class _Leaving(FaultyFiles):
+    """The oldest segment leaves the log as an index is read."""
+
+    leave: Callable[[], object] | None = None
+
+    def open_read(self, path: Path) -> int:
+        leave, self.leave = (self.leave, None) if path.suffix == ".idx" else (None, self.leave)
+        if leave is not None:
+            leave()
+        return super().open_read(path)
+
+
+def test_a_segment_that_leaves_the_log_as_its_index_is_read_has_nothing_to_erase(tmp_path: Path) -> None:
+    harness = LogHarness(tmp_path)
+    files = harness.files = _Leaving()
+    harness.open().put_topic("a", 1)
+    (gone,) = harness.append("a", 0, b"one").placed
+    harness.run(begin_segment(harness.log))
+    (kept,) = harness.append("a", 0, b"two").placed
+    harness.run(begin_segment(harness.log))
+    log = harness.log
+    done = threading.Event()
+
+    def leave() -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        remove = partial(log._store.remove_oldest, log.topics)  # pyright: ignore[reportPrivateUsage]
+        harness.loop.call_soon_threadsafe(lambda: (remove(), done.set()))
+        assert done.wait(60)
+
+    files.leave = leave
+    assert erase(harness, {gone.position, kept.position})[:3] == (1, 1, 0)
+    assert harness.log.min_position > gone.position
+    assert harness.read_queue("a", 0) == []
     harness.close()
 
 

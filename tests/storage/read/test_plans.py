@@ -16,6 +16,7 @@ from lakemq.storage.read import look_up
 from lakemq.storage.read import plans as plans_module
 from lakemq.storage.read.frame_counts import frames_of
 from lakemq.storage.read.plans import READ_MAX, Plans
+from lakemq.storage.read.reader import Reader
 from lakemq.storage.read.row_reader import RowReader
 from lakemq.storage.read.sealed_indexes import INDEXES_MAX
 from lakemq.storage.segment.rows import make_row
@@ -186,6 +187,23 @@ def test_times_and_positions_are_looked_up_aside(rare: Rare) -> None:
         rare.files.threads.clear()
 
 
+def test_where_queues_stood_at_a_time_one_index_says(rare: Rare) -> None:
+    """Also of a queue that had nothing from there on, and of one that was not there yet."""
+    rare.put_topic("late", 1)
+    for topic in ("a", "late", "b"):
+        rare.clock.time_ms += 1_000
+        rare.append(topic, 0, b"new")
+    queues = [rare.log.topics.queue(topic, 0) for topic in ("a", "b", "late")]
+    times = {time_ms for segment in rare.log.segments for time_ms in rare.reader.index(segment).times}
+    for time_ms in sorted({*times, 0, 2**62} | {time_ms + 1 for time_ms in times}):
+        rare.reader = Reader(rare.log)
+        rare.files.threads.clear()
+        found = rare.run(Plans(rare.reader).offsets_at_time(queues, time_ms, asyncio.to_thread))
+        assert rare.read_aside() <= 1
+        position = rare.reader.position_at_time(time_ms)
+        assert found == [rare.reader.offset_at_position(queue, position) for queue in queues]
+
+
 def test_what_is_in_memory_is_looked_up_at_once(rare: Rare) -> None:
     async def never(*_: object) -> None:
         raise AssertionError
@@ -196,6 +214,7 @@ def test_what_is_in_memory_is_looked_up_at_once(rare: Rare) -> None:
     rare.read_aside()
     assert rare.run(plans.queue(queue, end - 1, 1, 1, never)).end == end
     assert rare.run(plans.position_at_time(2**62, never)) == rare.log.next_position
+    assert rare.run(plans.offsets_at_time([queue], 2**62, never)) == [end]
 
 
 def test_what_the_log_has_is_planned_though_older_segments_leave_it_meanwhile(rare: Rare) -> None:
@@ -279,6 +298,10 @@ def test_what_leaves_the_log_while_it_is_planned_is_left_out_or_said_to_be_gone(
     kept = rare.log.segments[1].base_position
     stored_ms = stored_ms_now(RowReader(rare.log), kept)
     assert rare.run(Plans(RowReader(rare.log)).stored_ms(rare.log.min_position, late)) == stored_ms
+    assert rare.log.min_position == kept
+    kept = rare.log.segments[1].base_position
+    queue = rare.log.topics.queue("b", 0)
+    assert rare.run(Plans(RowReader(rare.log)).offsets_at_time([queue], 0, late)) == [queue.min_offset]
     assert rare.log.min_position == kept
 
 
