@@ -19,7 +19,11 @@ def in_front(arguments: Iterable[str]) -> list[str]:
         if each == _THE_REST:
             others += [each, *left]
         elif each in FOR_ALL:
-            front += [each, *[value for value in (next(left, None),) if value is not None]]
+            value = next(left, None)
+            if value is None:  # where it stands it is said to be wrong
+                others.append(each)
+            else:
+                front += [each, value]
         elif each.startswith(_AS_ONE):
             front.append(each)
         else:

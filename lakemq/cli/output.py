@@ -66,18 +66,14 @@ def fail_usage(error: TyperException) -> int:
 
 
 def _misplaced(context: typer.Context, option: str | None) -> str | None:
-    """What to say of an option that the command doesn't have, but `lakemq` itself; None where it is no such option."""
+    """What to say of an option that does its work without any command, as `--version`; None where it is no such one."""
     root = context.find_root()
     if context is root or option is None:
         return None
     for each in root.command.params:
-        if option in each.opts and not any(option in own.opts for own in context.command.params):
-            words = [root.command_path, option]
-            if getattr(each, "is_flag", False):  # it does its work alone, as --version does
-                return f"{option} stands alone: {' '.join(words)}"
-            words += [str(each.metavar or each.opts[0].strip("-").upper())]
-            words += context.command_path.removeprefix(root.command_path).split()
-            return f"{option} goes before the command: {' '.join(words)}"
+        is_own = any(option in own.opts for own in context.command.params)
+        if option in each.opts and getattr(each, "is_flag", False) and not is_own:
+            return f"{option} stands alone: {root.command_path} {option}"
     return None
 
 

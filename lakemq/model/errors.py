@@ -368,9 +368,9 @@ class Fenced(LakemqError):
 
 
 class EpochDiverged(Fenced):
-    """The log of who asks ends in another epoch than this one has there. `epoch`, `position`: the last epoch that both
+    """The reader's log ends in another epoch than this log has there. `epoch`, `position`: the last epoch that both
     may share, and up to where.
-    What to do: leave what comes after that, and ask once more."""
+    What to do: drop everything after that, and ask again."""
 
     code = "epoch_diverged"
 

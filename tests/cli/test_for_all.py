@@ -14,7 +14,7 @@ from lakemq.cli.for_all import in_front
         ("--config f topic list", "--config f", "topic list"),
         ("gateway --port 1 --config f --host h", "--config f", "gateway --port 1 --host h"),
         ("gateway --token-file=t --config=f -v", "--token-file=t --config=f", "gateway -v"),
-        ("gateway --config", "--config", "gateway"),
+        ("gateway --config", "", "gateway --config"),
         ("--config f gateway --config g", "--config f --config g", "gateway"),
         ("produce t --tag x -- --config f", "", "produce t --tag x -- --config f"),
     ],

@@ -9,6 +9,7 @@ from tests.docs.errors import PART, kinds, parts, table
 
 OF_JOBS_AND_REPLICAS = {
     "broker_unavailable",
+    "epoch_diverged",
     "fenced",
     "leader_lives",
     "log_replaced",
