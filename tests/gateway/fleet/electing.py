@@ -30,6 +30,8 @@ PATIENT: dict[str, Any] = {**SYNC, "replication__silent_ms": 90_000, "replicatio
 """Nobody is let go because its process stood still: who follows may lead for as long as any of these tests takes."""
 LASTING: dict[str, Any] = {**PATIENT, "fleet__lease_ms": 20_000}
 """Nor does anybody lead because the leader stood still for some seconds: it gives its place away by order alone."""
+LONGEST: dict[str, Any] = {**PATIENT, "fleet__lease_ms": 60_000}
+"""The same by the longest lease there may be: it is 12 s until anybody's next look."""
 
 
 class Replicas:

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from lakemq.model.names import AUDIT_TOPIC
-from tests.gateway.fleet.electing import ELECTED, LASTING, PATIENT, SYNC, Load, replicas, role_of
+from tests.gateway.fleet.electing import ELECTED, LASTING, LONGEST, PATIENT, SYNC, Load, replicas, role_of
 from tests.gateway.fleet.following import broker_of, degraded, wait_for
 from tests.gateway.fleet.test_in_sync import number, stopped
 from tests.gateway.http_client import is_problem, produce, pull_all, put_topic
@@ -71,7 +71,7 @@ def test_a_planned_switch_waits_for_nobodys_next_look(tmp_path: Path) -> None:
     """With such a lease it is 12 s until that; a request is held for 5 s at most, and then told where to go if anybody
     knows. Two of them are over before anybody's next look, so each way is to be told of once: where the machine stood
     still it is by another switch."""
-    with replicas(tmp_path, **{**LASTING, "fleet__lease_ms": 60_000}) as fleet:
+    with replicas(tmp_path, **LONGEST) as fleet:
         put_topic(fleet.http(0), "t")
         told: set[int] = set()
         for turn in range(SWITCHES_MAX):
