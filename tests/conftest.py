@@ -20,7 +20,7 @@ from tests.etcd_server import EtcdServer, find_etcd
 from tests.objects.stores import lake_in
 from tests.ports import Ports, own_ports
 from tests.quick_spark import SESSION_CONF
-from tests.reliability.fork_server import LazyForks
+from tests.reliability.fork_server import CONSOLE, SERVERS, LazyForks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,7 +136,8 @@ def forked_gateways(ports: Ports) -> Iterator[None]:
     forks = LazyForks()
 
     def start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
-        return forks.popen(command, ON_ANY_MACHINE | ports.placed(environment))
+        modules = CONSOLE if command[2] == "lakemq.console" else SERVERS
+        return forks.popen(modules, command, ON_ANY_MACHINE | ports.placed(environment))
 
     gateway_process.spawn_by_default = start
     yield
