@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import httpx
 
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.as_administrator import AsAdministrator
+from tests.beside import Beside
 from tests.gateway.fleet.following import SMALL
 from tests.gateway.http_client import connect
 from tests.gateway.routing.asking import wait_until
@@ -88,15 +88,14 @@ class Replicas:
             self.stop(replica)
 
 
-class Load:
+class Load(Beside):
     """Somebody who sends one message after the other, to whom `leader` names, and again where it isn't known whether it
     is stored, with its key."""
 
     def __init__(self, addresses: Sequence[str], topic: str) -> None:
         self._addresses = list(addresses)
         self._path = f"/v1/topics/{topic}/messages"
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="load")
+        super().__init__()
         self.acknowledged: list[str] = []
         self.failures: list[str] = []
         """Answers that neither took the message nor said who does."""
@@ -133,14 +132,6 @@ class Load:
         """Wait until so many more are acknowledged."""
         least = len(self.acknowledged) + count
         wait_until(lambda: len(self.acknowledged) >= least)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ends.set()
-        self._thread.join()
 
 
 def described(http: httpx.Client) -> dict[str, Any]:

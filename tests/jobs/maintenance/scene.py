@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from lakemq.jobs.tables.driver import Driver
 from lakemq.settings import Lake, Maintenance, Settings
 from lakemq.storage.lake.progress import read_progress
 from lakemq.testing import GatewayProcess
+from tests.beside import Beside
 from tests.jobs.conftest import produce_to
 from tests.jobs.lake_checks import check_once_in_each_table, wait_until_compacted
 from tests.jobs.streams import LakeRun
@@ -100,22 +100,13 @@ class Scene:
         self._query.stop()
 
 
-class Load:
+class Load(Beside):
     """Produces and has the query commit, all the time."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Load:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
+        super().__init__()
 
     def _run(self) -> None:
-        while not self._stopped.wait(4):
+        while not self._ends.wait(4):
             self._scene.produce(5)
