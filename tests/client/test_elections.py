@@ -13,7 +13,8 @@ from lakemq.client import MessageView, Producer, PushConsumer, SendReceipt, Simp
 from lakemq.client.http import HttpClient
 from tests.client.consuming import wait_until
 from tests.client.name_server import NameServer
-from tests.gateway.fleet.electing import LONGEST, PATIENT, replicas
+from tests.gateway.fleet.electing import LONGEST, PATIENT, STILL_S, replicas
+from tests.standstill import begins_again_after
 
 WAIT_S = 60.0
 
@@ -63,6 +64,7 @@ class Traffic:
         pytest.param(False, True, marks=pytest.mark.long),
     ],
 )
+@begins_again_after(STILL_S)
 def test_clients_go_through_a_change_of_leader(
     tmp_path: Path, killed: bool, named: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,9 @@ ELECTED: dict[str, Any] = {
 SYNC: dict[str, Any] = {**ELECTED, "replication__ack": "sync"}
 PATIENT: dict[str, Any] = {**SYNC, "replication__silent_ms": 90_000, "replication__confirm_ms_max": 100_000}
 """Nobody is let go because its process stood still: who follows may lead for as long as any of these tests takes."""
+STILL_S = 2.0
+"""In so long a standstill another one may take the place of a leader that isn't to lose it yet, as the lease of these
+isn't longer than tests can wait for: what fails then begins again."""
 LASTING: dict[str, Any] = {**PATIENT, "fleet__lease_ms": 20_000}
 """Nor does anybody lead because the leader stood still for some seconds: it gives its place away by order alone."""
 LONGEST: dict[str, Any] = {**PATIENT, "fleet__lease_ms": 60_000}
