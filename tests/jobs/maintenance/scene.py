@@ -17,9 +17,9 @@ from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import Run
 from lakemq.jobs.tables.driver import Driver
 from lakemq.settings import Lake, Maintenance, Settings
-from lakemq.storage.lake.progress import read_progress
 from lakemq.testing import GatewayProcess
 from tests.beside import Beside
+from tests.jobs.changed_rows import append_rows, delete_rows, rows_having
 from tests.jobs.conftest import produce_to
 from tests.jobs.lake_checks import check_once_in_each_table, wait_until_compacted
 from tests.jobs.streams import LakeRun
@@ -80,13 +80,12 @@ class Scene:
     @contextmanager
     def without(self, position: int) -> Generator[None]:
         """Within it the three tables have no row of that position."""
-        tables = {self.lake / name: read_progress(self.lake / name).version for name in _LOSING}
-        for path in tables:
-            self.spark.sql(f"DELETE FROM delta.`{path}` WHERE position = {position}")
+        held = {table: rows_having(table, position=position) for table in (self.lake / name for name in _LOSING)}
+        for table in held:
+            delete_rows(table, position=position)
         yield
-        for path, version in tables.items():
-            rows = f"SELECT * FROM delta.`{path}` VERSION AS OF {version} WHERE position = {position}"
-            self.spark.sql(f"INSERT INTO delta.`{path}` {rows}")
+        for table, rows in held.items():
+            append_rows(table, rows)
 
     def check(self) -> None:
         self.compact()
