@@ -47,7 +47,7 @@ class Scene:
     def with_options(self, **options: Any) -> Settings:
         options = {"small_files_min": 2, "retry_pause_ms": 0} | options
         # The query merges no files by itself: tests change the tables by statements that don't wait for their turn.
-        lake = Lake(dir=self.lake, trigger_ms=1_000, merge_files=64)
+        lake = Lake(dir=self.lake, trigger_ms=200, merge_files=64)
         return Settings(lake=lake, maintenance=Maintenance(**options))
 
     def produce(self, count: int, topic: str = "a") -> list[tuple[Any, ...]]:
