@@ -1,12 +1,8 @@
 """Rows of a lake's tables that a test adds, changes or deletes: what takes a statement of Spark seconds."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-# (pyarrow carries no types)
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +13,7 @@ import pyarrow.parquet as pq
 
 from lakemq.jobs.tables.new_file import NewFile
 from lakemq.jobs.tables.tables import TABLES
+from lakemq.storage.disk.clock import SystemClock
 from lakemq.storage.lake.delta_log import entry_of
 from lakemq.storage.lake.live_files import Action, LiveFiles
 from lakemq.storage.lake.object_files import files_of
@@ -127,7 +124,7 @@ def _added(table: Path, rows: pa.Table, like: Action) -> Iterator[Action]:
 
 
 def _removed(add: Action, *, data_change: bool) -> Action:
-    said = {"path": add["path"], "deletionTimestamp": time.time_ns() // 1_000_000, "dataChange": data_change}
+    said = {"path": add["path"], "deletionTimestamp": SystemClock().now_ms(), "dataChange": data_change}
     return {"remove": {**said, "extendedFileMetadata": True, "partitionValues": {}, "size": add["size"]}}
 
 
