@@ -19,7 +19,8 @@ from lakemq.testing.object_store import ObjectStore
 from tests.etcd_server import EtcdServer, find_etcd
 from tests.objects.stores import lake_in
 from tests.ports import Ports, own_ports
-from tests.reliability.fork_server import LazyForks
+from tests.quick_spark import SESSION_CONF
+from tests.reliability.fork_server import CONSOLE, SERVERS, LazyForks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,7 +136,8 @@ def forked_gateways(ports: Ports) -> Iterator[None]:
     forks = LazyForks()
 
     def start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
-        return forks.popen(command, ON_ANY_MACHINE | ports.placed(environment))
+        modules = CONSOLE if command[2] == "lakemq.console" else SERVERS
+        return forks.popen(modules, command, ON_ANY_MACHINE | ports.placed(environment))
 
     gateway_process.spawn_by_default = start
     yield
@@ -181,20 +183,6 @@ def s3a() -> None:
         pytest.skip("the jars of S3A are not here: make setup gets them")
 
 
-FEW_ROWS = {
-    # All processes share two cores: a collector with threads of its own costs more than it saves. With Java's default
-    # sizes, garbage collection took a tenth of the session's CPU time: plans are short-lived, and the heap was small.
-    "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC -Xms1536m -Xmn512m -XX:MetaspaceSize=300m",
-    # Tests have few rows in many plans: to write Java for each plan and compile it is a sixth of their processor time.
-    # What starts processes of its own (kills, demos, notebooks) runs as all users' does, but for commands' examples.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-    # A query without a pause between its batches asks for news 100 times a second.
-    "spark.sql.streaming.pollingDelay": "50ms",
-}
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, object_store: ObjectStore) -> Iterator[SparkSession]:
     """A real session, and a Spark Connect server; a process has one, so whatever a test registers in it
@@ -202,7 +190,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, object_store: ObjectStore) -
     from lakemq.jobs.session.session import start_session
 
     warehouse = tmp_path_factory.mktemp("warehouse")
-    conf = {"spark.sql.warehouse.dir": str(warehouse), **FEW_ROWS}
+    conf = {"spark.sql.warehouse.dir": str(warehouse), **SESSION_CONF}
     # One on a disk goes by its own path all the same.
     lake = lake_in(object_store, "s3://any/lake", warehouse) if has_s3a() else Lake(dir=warehouse / "lake")
     settings = Settings(spark=Spark(conf=conf, driver_memory="1536m"), sql=Sql(port=0), lake=lake)

@@ -23,21 +23,11 @@ from tests.cli.examples import Call
 from tests.cli.started import Commands
 from tests.gateway.http_client import connect, produce
 from tests.model.protobuf_files import files_of
-from tests.quick_spark import QUICK_SPARK
+from tests.quick_spark import COMMANDS_CONF, QUICK_SPARK
 
 ROOT = Path(__file__).parents[2]
 WAIT_S_MAX = 300.0
 SPARK_SECRET = "not-to-be-shown"
-PLAIN_SPARK = {
-    # Commands bring many plans, of few rows each: to compile Java for each takes longer than to go without.
-    # `tests/demo` has a Spark as all users have it.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-    # Few plans are used twice, and to collect what is left of them costs more than to keep it.
-    "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC -Xms768m -Xmn256m -XX:MetaspaceSize=300m",
-}
 
 UNTIL = {
     "up": "stop with Ctrl-C",
@@ -76,7 +66,7 @@ class Site:
             "LAKEMQ_BROKER": self.url,
             "LAKEMQ_LAKE__DIR": "lake",
             "LAKEMQ_LAKE__PARTITIONS": "1",
-            "LAKEMQ_SPARK__CONF": json.dumps(PLAIN_SPARK | {"spark.hadoop.lakemq.test.secret": SPARK_SECRET}),
+            "LAKEMQ_SPARK__CONF": json.dumps(COMMANDS_CONF | {"spark.hadoop.lakemq.test.secret": SPARK_SECRET}),
             "LAKEMQ_GATEWAY__PORT": "0",
             "LAKEMQ_CONSOLE__PORT": "0",
             # A gateway that an example starts, and ends, mustn't take this broker's place at the name server.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from lakemq.cli import main
-from tests.reliability.fork_server import CONSOLE, SERVERS, ForkServer
+from tests.reliability.fork_server import CONSOLE, SERVERS, ForkServer, LazyForks
 
 ROOT = Path(__file__).parents[2]
 IMPORTED = ("lakemq.cli.app", "lakemq.client", "lakemq.web.tls", *SERVERS, *CONSOLE)
@@ -33,29 +33,30 @@ def heeding_interrupts() -> Generator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+def _fork_server(*modules: str) -> ForkServer:
+    with chdir(ROOT), heeding_interrupts():
+        return ForkServer(*modules)
+
+
 class Commands:
     """The fork server of commands, there once the first of them starts."""
 
     def __init__(self) -> None:
-        self._forks: ForkServer | None = None
+        self._forks = LazyForks(_fork_server)
 
     def start(
         self, arguments: Sequence[str], folder: Path, log: Path, environment: Mapping[str, str]
     ) -> subprocess.Popen[bytes]:
         """Start `lakemq` in that folder; `log` gets what it writes, after what stands there."""
-        if self._forks is None:
-            with chdir(ROOT), heeding_interrupts():
-                self._forks = ForkServer(*IMPORTED)
         command = [sys.executable, "-m", "tests.cli.started", str(folder), str(log.absolute()), *arguments]
-        process = self._forks.popen(command, environment)
+        process = self._forks.popen(IMPORTED, command, environment)
         assert process.stderr is not None
         process.stderr.close()  # it writes to its log
         return cast("subprocess.Popen[bytes]", process)
 
     def close(self) -> None:
         """End the fork server, and whatever it started."""
-        if self._forks is not None:
-            self._forks.__exit__()
+        self._forks.close()
 
 
 def _be(folder: str, log: str, arguments: list[str]) -> None:

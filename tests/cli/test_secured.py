@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.site import PLAIN_SPARK
 from tests.docs.documents import Block, blocks
 from tests.ports import Ports
-from tests.quick_spark import QUICK_SPARK
+from tests.quick_spark import COMMANDS_CONF, QUICK_SPARK
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -33,7 +32,7 @@ class Reader:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("LAKEMQ_")}
         path = f"{Path(sys.executable).parent}:{kept['PATH']}"
         own = {"PATH": path, "LAKEMQ_GATEWAY__HOST": "127.0.0.1", "LAKEMQ_GATEWAY__PORT": str(port)}
-        self.environment = kept | QUICK_SPARK | {"LAKEMQ_SPARK__CONF": json.dumps(PLAIN_SPARK)} | own
+        self.environment = kept | QUICK_SPARK | {"LAKEMQ_SPARK__CONF": json.dumps(COMMANDS_CONF)} | own
 
     def types(self, block: Block) -> subprocess.CompletedProcess[str]:
         text = block.text.replace("https://mq.example:8080", f"https://127.0.0.1:{self._port}")

@@ -10,12 +10,29 @@ from typing import Any
 import pytest
 
 from lakemq.client import ConsumeLater, MessageView, PushConsumer, aio
+from lakemq.client.consume.overdue import Overdue, Running
 from lakemq.model.errors import InvalidRequest
 from lakemq.testing import GatewayProcess
 from tests.client.consuming import WAIT_S_MAX, Seen, is_there, make_topic, numbered, offsets, put, wait_until
 
 TIMEOUT_S = 1.0
-"""Longer than a machine that does much else stands still in the middle of a call."""
+STEP_S_MAX = TIMEOUT_S / 4
+"""Between two looks at a call there pass no more seconds than these, by its clock."""
+
+
+@pytest.fixture(autouse=True)
+def standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was called before this process stood still has taken no longer by that: else it would come again."""
+    look = Overdue._look  # pyright: ignore[reportPrivateUsage]
+    seen_s: dict[Running, float] = {}
+
+    def look_by_steps(watch: Overdue, running: Running, now_s: float, timeout_s: float) -> None:
+        stood_still_s = now_s - seen_s.get(running, running.since_s) - STEP_S_MAX
+        running.since_s += max(stood_still_s, 0.0)
+        seen_s[running] = now_s
+        look(watch, running, now_s, timeout_s)
+
+    monkeypatch.setattr(Overdue, "_look", look_by_steps)
 
 
 class Hangs(Seen):

@@ -13,7 +13,8 @@ from lakemq.client import MessageView, Producer, PushConsumer, SendReceipt, Simp
 from lakemq.client.http import HttpClient
 from tests.client.consuming import wait_until
 from tests.client.name_server import NameServer
-from tests.gateway.fleet.electing import SYNC, replicas
+from tests.gateway.fleet.electing import LONGEST, PATIENT, STILL_S, replicas
+from tests.standstill import begins_again_after
 
 WAIT_S = 60.0
 
@@ -63,17 +64,15 @@ class Traffic:
         pytest.param(False, True, marks=pytest.mark.long),
     ],
 )
+@begins_again_after(STILL_S)
 def test_clients_go_through_a_change_of_leader(
     tmp_path: Path, killed: bool, named: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(broker_requests, "SWITCH_S", WAIT_S)  # a slow machine needs more than ten seconds
     with ExitStack() as stack:
         server = stack.enter_context(NameServer())
-        options: dict[str, Any] = {"fleet__nameservers": server.url} if named else {}
-        if not killed:  # nobody leads or is let go because a process stood still
-            options |= {"fleet__lease_ms": 60_000, "replication__silent_ms": 90_000}
-            options |= {"replication__confirm_ms_max": 100_000}
-        fleet = stack.enter_context(replicas(tmp_path, **SYNC | options))
+        names: dict[str, Any] = {"fleet__nameservers": server.url} if named else {}
+        fleet = stack.enter_context(replicas(tmp_path, **(PATIENT if killed else LONGEST), **names))
         urls = [process.url for process in fleet.running.values()]
         given: dict[str, Any] = {"nameservers": server.url} if named else {"brokers": urls}
         clients = stack.enter_context(ExitStack())

@@ -21,8 +21,11 @@ from lakemq.model.errors import FlowControl, InvalidRequest, LakemqError
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.client.producing import DEAD, bodies, reaches
 from tests.ports import free_port
+from tests.standstill import begins_again_after
 
 KILLS = 1
+ANSWER_S = 1.0
+"""A broker that is there answers in that time, unless the machine stands still."""
 
 
 @contextmanager
@@ -95,6 +98,7 @@ def test_a_broker_that_died_is_avoided(tmp_path: Path) -> None:
         assert sum(body == b"y" for body in bodies(second.url, "orders")) == 20
 
 
+@begins_again_after(ANSWER_S)
 def test_without_duplicates_what_may_be_stored_on_a_broker_that_hangs_goes_nowhere_else(tmp_path: Path) -> None:
     with (
         two_gateways(tmp_path) as (first, second),

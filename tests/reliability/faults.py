@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import Self
 
 from tests.gateway.fleet.electing import described, role_of
 from tests.reliability.ledger import Ledger
 from tests.reliability.network import CLIENT, STORE
 from tests.reliability.replica_fleet import Fleet, until
 from tests.reliability.verdict import epoch_of
+from tests.standstill import Standstill
 
 SET_CHANGE = b'"MOD"'
 """Stands in each compare-and-set of etcd's, and in nothing else that is asked of it."""
@@ -30,29 +29,6 @@ def until_more(ledger: Ledger, count: int = MORE) -> None:
     """Wait for so many acknowledgements more."""
     least = len(ledger.taken) + count
     until(lambda: len(ledger.taken) >= least, f"{count} more writes are taken")
-
-
-class Standstill:
-    """How long this process stood still, at most, from the first to the last line of a `with`."""
-
-    def __init__(self) -> None:
-        self.longest_s = 0.0
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="standstill")
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ends.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        before_s = time.monotonic()
-        while not self._ends.wait(0.05):
-            now_s = time.monotonic()
-            self.longest_s, before_s = max(self.longest_s, now_s - before_s), now_s
 
 
 class Faults:

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -121,18 +121,20 @@ class ForkServer:
 
 
 class LazyForks:
-    """A fork server of gateways and name servers, and one of consoles, each there once the first of them starts."""
+    """Fork servers, each there once the first program that needs it starts. `make` begins one, of these modules."""
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[..., ForkServer] = ForkServer) -> None:
+        self._make = make
         self._lock = threading.Lock()
         self._servers: dict[tuple[str, ...], ForkServer] = {}
 
-    def popen(self, command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
-        """Start `[python, "-m", module, …]`."""
-        modules = CONSOLE if command[2] == "lakemq.console" else SERVERS
+    def popen(
+        self, modules: tuple[str, ...], command: Sequence[str], environment: Mapping[str, str]
+    ) -> subprocess.Popen[str]:
+        """Start `[python, "-m", module, …]`, forked from a process that has imported `modules`."""
         with self._lock:
             if modules not in self._servers:
-                self._servers[modules] = ForkServer(*modules)
+                self._servers[modules] = self._make(*modules)
         return self._servers[modules].popen(command, environment)
 
     def close(self) -> None:

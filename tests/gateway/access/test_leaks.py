@@ -17,7 +17,7 @@ from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.access.asking import allow, ask_as, make_user, token_of
 from tests.gateway.http_client import is_problem, pull_all
 from tests.gateway.routing.asking import wait_until
-from tests.pauses import within
+from tests.standstill import within
 
 HALVES_BYTES = 2_000
 """So much of halves is kept in memory."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import httpx
 
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.as_administrator import AsAdministrator
+from tests.beside import Beside
 from tests.gateway.fleet.following import SMALL
 from tests.gateway.http_client import connect
 from tests.gateway.routing.asking import wait_until
@@ -28,8 +28,13 @@ ELECTED: dict[str, Any] = {
 SYNC: dict[str, Any] = {**ELECTED, "replication__ack": "sync"}
 PATIENT: dict[str, Any] = {**SYNC, "replication__silent_ms": 90_000, "replication__confirm_ms_max": 100_000}
 """Nobody is let go because its process stood still: who follows may lead for as long as any of these tests takes."""
+STILL_S = 2.0
+"""In so long a standstill another one may take the place of a leader that isn't to lose it yet, as the lease of these
+isn't longer than tests can wait for: what fails then begins again."""
 LASTING: dict[str, Any] = {**PATIENT, "fleet__lease_ms": 20_000}
 """Nor does anybody lead because the leader stood still for some seconds: it gives its place away by order alone."""
+LONGEST: dict[str, Any] = {**PATIENT, "fleet__lease_ms": 60_000}
+"""The same by the longest lease there may be: it is 12 s until anybody's next look."""
 
 
 class Replicas:
@@ -86,15 +91,14 @@ class Replicas:
             self.stop(replica)
 
 
-class Load:
+class Load(Beside):
     """Somebody who sends one message after the other, to whom `leader` names, and again where it isn't known whether it
     is stored, with its key."""
 
     def __init__(self, addresses: Sequence[str], topic: str) -> None:
         self._addresses = list(addresses)
         self._path = f"/v1/topics/{topic}/messages"
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="load")
+        super().__init__()
         self.acknowledged: list[str] = []
         self.failures: list[str] = []
         """Answers that neither took the message nor said who does."""
@@ -131,14 +135,6 @@ class Load:
         """Wait until so many more are acknowledged."""
         least = len(self.acknowledged) + count
         wait_until(lambda: len(self.acknowledged) >= least)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ends.set()
-        self._thread.join()
 
 
 def described(http: httpx.Client) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from tests.gateway.fleet.electing import SYNC
 from tests.gateway.http_client import WAIT_S
 
 OPTIONS: dict[str, Any] = {**SYNC, "fleet__lease_ms": 2_000, "replication__silent_ms": 2_000}
+STILL_S = 1.0
+"""As that of `electing`, of half the lease."""
 
 
 def chosen(root: Path, replica: int, **options: Any) -> Settings:

@@ -8,11 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.gateway.fleet.electing import LASTING, PATIENT, Replicas, replicas, role_of
+from tests.gateway.fleet.electing import LASTING, PATIENT, STILL_S, Replicas, replicas, role_of
 from tests.gateway.fleet.following import broker_of
 from tests.gateway.http_client import produce, pull, put_topic
 from tests.gateway.receive.asking import ack, receive
 from tests.gateway.routing.asking import wait_until
+from tests.standstill import begins_again_after
 
 QUEUES, EACH, DONE = 4, 6, 2
 HOUR_MS = 3_600_000
@@ -43,6 +44,7 @@ def switch(fleet: Replicas, how: str) -> httpx.Client:
 
 
 @pytest.mark.parametrize("how", ["killed", "handed over"])
+@begins_again_after(STILL_S)
 def test_consumers_go_on_where_they_were_in_every_queue(tmp_path: Path, how: str) -> None:
     with replicas(tmp_path, **(PATIENT if how == "killed" else LASTING)) as fleet:
         leader = fleet.http(0)

@@ -8,10 +8,11 @@ from pathlib import Path
 import httpx
 
 from lakemq.testing import start_nameserver
-from tests.gateway.fleet.electing import PATIENT, Replicas, replicas, role_of
+from tests.gateway.fleet.electing import PATIENT, STILL_S, Replicas, replicas, role_of
 from tests.gateway.fleet.following import broker_of, degraded, wait_for
 from tests.gateway.http_client import is_problem, produce, pull_all
 from tests.gateway.routing.asking import wait_until
+from tests.standstill import begins_again_after
 
 
 def ready(http: httpx.Client) -> str:
@@ -19,6 +20,7 @@ def ready(http: httpx.Client) -> str:
     return http.get("/readyz").text
 
 
+@begins_again_after(STILL_S)
 def test_replica_0_begins_and_the_others_wait_for_that(tmp_path: Path) -> None:
     fleet = Replicas(tmp_path, **PATIENT)
     try:
@@ -35,6 +37,7 @@ def test_replica_0_begins_and_the_others_wait_for_that(tmp_path: Path) -> None:
         fleet.close()
 
 
+@begins_again_after(STILL_S)
 def test_who_goes_by_a_later_leader_is_sent_nothing_and_the_leader_looks_who_leads(tmp_path: Path) -> None:
     with replicas(tmp_path, count=1, **PATIENT) as fleet:
         leader = fleet.http(0)
@@ -46,6 +49,7 @@ def test_who_goes_by_a_later_leader_is_sent_nothing_and_the_leader_looks_who_lea
         assert produce(leader, "t", "1")  # it still leads
 
 
+@begins_again_after(STILL_S)
 def test_a_store_that_has_lost_who_led_is_not_believed(tmp_path: Path) -> None:
     with replicas(tmp_path, **PATIENT) as fleet:
         produce(fleet.http(0), "t", "0")
@@ -68,6 +72,7 @@ def test_a_store_that_has_lost_who_led_is_not_believed(tmp_path: Path) -> None:
         assert role_of(behind) == "follower"
 
 
+@begins_again_after(STILL_S)
 def test_a_follower_says_that_it_can_not_see_who_leads_until_it_can_again(tmp_path: Path) -> None:
     with replicas(tmp_path, **PATIENT) as fleet:
         (tmp_path / "store").rename(tmp_path / "away")
@@ -76,6 +81,7 @@ def test_a_follower_says_that_it_can_not_see_who_leads_until_it_can_again(tmp_pa
         wait_until(lambda: "who leads" not in degraded(fleet.http(1)))
 
 
+@begins_again_after(STILL_S)
 def test_a_leader_whose_log_is_gone_follows_a_member_that_has_all(tmp_path: Path) -> None:
     """As where the disk of the log isn't mounted: it led again within its lease, with a new log."""
     with replicas(tmp_path, **PATIENT) as fleet:
@@ -91,6 +97,7 @@ def test_a_leader_whose_log_is_gone_follows_a_member_that_has_all(tmp_path: Path
         assert [each["body"] for each in pull_all(fleet.http(1), "t")] == ["acknowledged", "by the next leader"]
 
 
+@begins_again_after(STILL_S)
 def test_a_replica_0_that_has_nothing_begins_no_log_where_another_replica_has_one(tmp_path: Path) -> None:
     with start_nameserver() as names:
         port = int(names.url.rpartition(":")[2])
@@ -122,6 +129,7 @@ def test_a_replica_0_that_has_nothing_begins_no_log_where_another_replica_has_on
                 assert [each["body"] for each in pull_all(empty, "t")] == ["0"]
 
 
+@begins_again_after(STILL_S)
 def test_brokers_that_took_turns_leave_nothing_behind_and_name_servers_know_who_leads(tmp_path: Path) -> None:
     with start_nameserver() as names, httpx.Client(base_url=names.url, timeout=60) as asked:
 

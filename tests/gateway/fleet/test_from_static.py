@@ -10,10 +10,11 @@ from pathlib import Path
 import httpx
 
 from lakemq.testing import start_gateway
-from tests.gateway.fleet.electing import PATIENT, Replicas, role_of
+from tests.gateway.fleet.electing import PATIENT, STILL_S, Replicas, role_of
 from tests.gateway.fleet.following import SMALL, broker_of, start_follower, wait_for
 from tests.gateway.http_client import connect, produce, pull_all
 from tests.gateway.routing.asking import wait_until
+from tests.standstill import begins_again_after
 
 
 @contextmanager
@@ -30,6 +31,7 @@ def static_pair(directory: Path) -> Generator[httpx.Client]:
         yield leads
 
 
+@begins_again_after(STILL_S)
 def test_a_static_primary_and_its_follower_elect_from_then_on(tmp_path: Path) -> None:
     with static_pair(tmp_path) as leads:
         wait_until(lambda: broker_of(leads)["in_sync"] == [0, 1])
@@ -54,6 +56,7 @@ def test_a_static_primary_and_its_follower_elect_from_then_on(tmp_path: Path) ->
         fleet.close()
 
 
+@begins_again_after(STILL_S)
 def test_a_primary_that_was_killed_as_a_static_one_leads_on_with_a_follower_that_has_less(tmp_path: Path) -> None:
     """It may have lost what it had not synced, so it begins an epoch of its own: the record is of that one."""
     with start_gateway(tmp_path / "0", **SMALL, storage__memory_survives=False) as primary, connect(primary) as leads:
@@ -80,6 +83,7 @@ def test_a_primary_that_was_killed_as_a_static_one_leads_on_with_a_follower_that
         fleet.close()
 
 
+@begins_again_after(STILL_S)
 def test_a_static_follower_that_leads_by_order_has_followers_that_come_into_sync(tmp_path: Path) -> None:
     """It knew of no record, and its log of an epoch: the record's was the lower one, and no follower's was that."""
     with static_pair(tmp_path):

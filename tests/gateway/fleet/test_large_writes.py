@@ -13,10 +13,11 @@ from lakemq.gateway.process import exchange
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.layout import LARGE_BYTES
 from tests.gateway.fleet.electing import role_of
-from tests.gateway.fleet.embedding import replica
+from tests.gateway.fleet.embedding import STILL_S, replica
 from tests.gateway.fleet.following import broker_of, wait_for
 from tests.gateway.http_client import WAIT_S, produce, produce_arrow, pull_all
 from tests.gateway.routing.asking import wait_until
+from tests.standstill import begins_again_after
 
 PATIENT_MS = 40_000
 END_S = 0.5
@@ -37,6 +38,7 @@ class SlowToWrite(Files):
         return super().append(descriptor, parts)
 
 
+@begins_again_after(STILL_S)
 def test_what_a_thread_writes_as_a_leader_hands_over_is_in_the_next_one_s_log_if_it_is_acknowledged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,14 +10,15 @@ from pathlib import Path
 import httpx
 
 from lakemq.testing import start_gateway
-from tests.gateway.fleet.electing import replicas
+from tests.gateway.fleet.electing import PATIENT as ELECTED
+from tests.gateway.fleet.electing import STILL_S, replicas
 from tests.gateway.fleet.following import SMALL, broker_of, degraded, start_follower, wait_for
 from tests.gateway.fleet.test_in_sync import PATIENT, fleet, in_sync, waiting
 from tests.gateway.http_client import connect, is_problem, pull_all, put_topic
 from tests.gateway.routing.asking import wait_until
 from tests.gateway.sinks.asking import commit, put_part, sink_of
+from tests.standstill import begins_again_after
 
-ELECTED = {"fleet__leader": "object-store", "fleet__lease_ms": 4_000}
 STALLING = "tests.gateway.fleet.stalling_gateway"
 
 
@@ -122,9 +123,10 @@ def has_all(follows: httpx.Client, leads: httpx.Client) -> bool:
     return broker_of(follows)["max_position"] == broker_of(leads)["max_position"]
 
 
+@begins_again_after(STILL_S)
 def test_who_leads_next_without_the_parts_has_the_batch_staged_and_committed_again(tmp_path: Path) -> None:
     """It took the batch for committed, recorded its parts as dropped, and said that the same commit was done before."""
-    with replicas(tmp_path, count=2, **PATIENT, **ELECTED) as fleet:
+    with replicas(tmp_path, **ELECTED) as fleet:
         leads, follows = fleet.http(0), fleet.http(1)
         put_topic(leads, "t")
         assert put_part(leads, "s", 0, "a", ["1"], topic="t").json()["staged"]

@@ -9,11 +9,12 @@ from typing import Any
 import httpx
 
 from lakemq.model.names import AUDIT_TOPIC
-from tests.gateway.fleet.electing import ELECTED, LASTING, PATIENT, SYNC, Load, replicas, role_of
+from tests.gateway.fleet.electing import ELECTED, LASTING, LONGEST, PATIENT, STILL_S, SYNC, Load, replicas, role_of
 from tests.gateway.fleet.following import broker_of, degraded, wait_for
 from tests.gateway.fleet.test_in_sync import number, stopped
 from tests.gateway.http_client import is_problem, produce, pull_all, put_topic
 from tests.gateway.routing.asking import wait_until
+from tests.standstill import begins_again_after
 
 SWITCHES_MAX = 6
 
@@ -24,6 +25,7 @@ def shown_by(follower: httpx.Client, leader: httpx.Client) -> None:
     wait_until(lambda: broker_of(follower)["confirmed_position"] >= end)
 
 
+@begins_again_after(STILL_S)
 def test_a_leader_that_is_killed_is_replaced_and_follows_when_it_is_back(tmp_path: Path) -> None:
     with replicas(tmp_path, **PATIENT) as fleet:
         first = [each["position"] for each in produce(fleet.http(0), "t", "0", "1")]
@@ -71,7 +73,7 @@ def test_a_planned_switch_waits_for_nobodys_next_look(tmp_path: Path) -> None:
     """With such a lease it is 12 s until that; a request is held for 5 s at most, and then told where to go if anybody
     knows. Two of them are over before anybody's next look, so each way is to be told of once: where the machine stood
     still it is by another switch."""
-    with replicas(tmp_path, **{**LASTING, "fleet__lease_ms": 60_000}) as fleet:
+    with replicas(tmp_path, **LONGEST) as fleet:
         put_topic(fleet.http(0), "t")
         told: set[int] = set()
         for turn in range(SWITCHES_MAX):
@@ -91,6 +93,7 @@ def test_a_planned_switch_waits_for_nobodys_next_look(tmp_path: Path) -> None:
         raise AssertionError(f"of {SWITCHES_MAX} switches only those to {sorted(told)} were told of")
 
 
+@begins_again_after(STILL_S)
 def test_a_switch_to_who_is_not_in_sync_is_refused_and_the_leader_leads_on(tmp_path: Path) -> None:
     with replicas(tmp_path, count=1, **PATIENT) as fleet:
         leader = fleet.http(0)
@@ -101,6 +104,7 @@ def test_a_switch_to_who_is_not_in_sync_is_refused_and_the_leader_leads_on(tmp_p
         assert produce(leader, "t", "on")
 
 
+@begins_again_after(STILL_S)
 def test_a_switch_that_can_not_be_written_down_is_refused_and_nobody_waits_for_the_store(tmp_path: Path) -> None:
     with replicas(tmp_path, **PATIENT) as fleet:
         put_topic(fleet.http(0), "t")
@@ -127,6 +131,7 @@ def test_a_switch_that_can_not_be_written_down_is_refused_and_nobody_waits_for_t
         assert sorted(each["body"] for each in pull_all(fleet.http(to), "t")) == ["0", "1"]
 
 
+@begins_again_after(STILL_S)
 def test_a_leader_that_stood_still_acknowledges_nothing_more_and_follows(tmp_path: Path) -> None:
     with replicas(tmp_path, **PATIENT) as fleet, ThreadPoolExecutor(1) as pool:
         put_topic(fleet.http(0), "t")
@@ -144,6 +149,7 @@ def test_a_leader_that_stood_still_acknowledges_nothing_more_and_follows(tmp_pat
             assert [each["body"] for each in pull_all(fleet.http(each), "t")] == ["before", "after"]
 
 
+@begins_again_after(STILL_S)
 def test_without_waiting_for_followers_a_leader_that_stood_still_takes_nothing_by_a_lease_that_ran_out(
     tmp_path: Path,
 ) -> None:
@@ -160,6 +166,7 @@ def test_without_waiting_for_followers_a_leader_that_stood_still_takes_nothing_b
         fleet.in_sync(0, 1)
 
 
+@begins_again_after(STILL_S)
 def test_of_three_another_goes_on_with_whom_it_has_and_all_end_with_the_same_log(tmp_path: Path) -> None:
     with replicas(tmp_path, count=3, **PATIENT) as fleet:
         urls = [fleet.running[each].url for each in range(3)]
@@ -180,6 +187,7 @@ def test_of_three_another_goes_on_with_whom_it_has_and_all_end_with_the_same_log
         assert set(load.acknowledged) <= set(bodies[0])
 
 
+@begins_again_after(STILL_S)
 def test_all_that_end_at_once_come_back_with_what_was_acknowledged(tmp_path: Path) -> None:
     with replicas(tmp_path, **PATIENT) as fleet:
         produce(fleet.http(0), "t", "0")
@@ -192,6 +200,7 @@ def test_all_that_end_at_once_come_back_with_what_was_acknowledged(tmp_path: Pat
         assert [each["body"] for each in pull_all(fleet.http(1), "t")] == ["0"]
 
 
+@begins_again_after(STILL_S)
 def test_after_all_were_stopped_in_order_who_led_last_leads_and_the_others_say_who_that_is(tmp_path: Path) -> None:
     with replicas(tmp_path, **PATIENT) as fleet:
         epoch = broker_of(fleet.http(0))["epoch"]
@@ -210,6 +219,7 @@ def test_after_all_were_stopped_in_order_who_led_last_leads_and_the_others_say_w
         assert [each["body"] for each in pull_all(waits, "t")] == ["without the other"]
 
 
+@begins_again_after(STILL_S)
 def test_who_is_not_in_sync_leads_only_by_order(tmp_path: Path) -> None:
     with replicas(tmp_path, **SYNC, auth__audit="true") as fleet:
         produce(fleet.http(0), "t", "both")
@@ -235,6 +245,7 @@ def test_who_is_not_in_sync_leads_only_by_order(tmp_path: Path) -> None:
         assert [each["body"] for each in pull_all(again, "t")] == ["both", "one alone"]  # for whoever wants it back
 
 
+@begins_again_after(STILL_S)
 def test_who_is_gone_for_good_is_forgotten(tmp_path: Path) -> None:
     with replicas(tmp_path, **SYNC) as fleet:
         leader = fleet.http(0)

@@ -10,9 +10,10 @@ import httpx
 from lakemq.gateway.process.broker import Broker
 from lakemq.storage.disk.files import Files
 from tests.gateway.fleet.electing import described, role_of
-from tests.gateway.fleet.embedding import replica
+from tests.gateway.fleet.embedding import STILL_S, replica
 from tests.gateway.http_client import pull_all, put_topic
 from tests.gateway.routing.asking import wait_until
+from tests.standstill import begins_again_after
 
 
 def brokers(root: Path) -> int:
@@ -34,6 +35,7 @@ def lead(leader: httpx.Client, other: httpx.Client, number: int) -> None:
         assert pull_all(each, "t") == []
 
 
+@begins_again_after(STILL_S)
 def test_a_replica_keeps_no_broker_that_it_was(tmp_path: Path) -> None:
     with replica(tmp_path, 0, Files()) as first:
         put_topic(first, "t")

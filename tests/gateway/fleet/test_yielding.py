@@ -15,10 +15,11 @@ from lakemq.model.beat import Beat
 from lakemq.model.election import Own, Standing, elected, standing_of
 from lakemq.model.in_sync import Member, Record
 from lakemq.storage.disk.files import Files
-from tests.gateway.fleet.electing import PATIENT, replicas, role_of
+from tests.gateway.fleet.electing import PATIENT, STILL_S, replicas, role_of
 from tests.gateway.fleet.test_late_beats import LEASE_MS, begun, election_of, identity, now_ms
 from tests.gateway.http_client import produce, pull_all
 from tests.gateway.routing.asking import wait_until
+from tests.standstill import begins_again_after
 
 OTHER = Member(0, "a")
 LONG_LEASE_MS = 20_000
@@ -107,6 +108,7 @@ def test_who_can_not_write_down_that_it_leads_tries_again_and_is_who_it_was(tmp_
     asyncio.run(scene())
 
 
+@begins_again_after(STILL_S)
 def test_a_leader_that_is_started_again_and_again_and_can_not_open_its_log_is_replaced(tmp_path: Path) -> None:
     """Each start renewed its lead, and nobody else ever took it."""
     with replicas(tmp_path, count=2, **PATIENT) as fleet:

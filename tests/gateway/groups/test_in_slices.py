@@ -17,6 +17,7 @@ from lakemq.model.errors import TopicNotFound
 from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.segment.rows import make_row
 from tests.gateway.routing.harness import RoutingHarness, anybody
+from tests.gateway.turns import turns_of
 
 T = TypeVar("T")
 MANY = 500
@@ -38,22 +39,7 @@ def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Routing
 
 def counted(harness: RoutingHarness, work: Awaitable[T]) -> tuple[T, int]:
     """What the work returns, and how often others had their turn before."""
-    rounds = 0
-
-    async def go_on() -> None:
-        nonlocal rounds
-        while True:
-            rounds += 1
-            await asyncio.sleep(0)
-
-    async def both() -> T:
-        others = asyncio.create_task(go_on())
-        try:
-            return await work
-        finally:
-            others.cancel()
-
-    return harness.run(both()), rounds
+    return harness.run(turns_of(work))
 
 
 def test_others_go_on_while_many_queues_are_locked(harness: RoutingHarness) -> None:

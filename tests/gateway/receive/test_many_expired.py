@@ -17,6 +17,7 @@ from lakemq.gateway.process.broker import Broker
 from lakemq.settings import Settings, Storage
 from lakemq.web.gone import put_gone
 from tests.gateway.http_client import ARROW, write_arrow
+from tests.gateway.turns import turns_of
 
 FEW, MANY, EVERY_SECOND = "few", "many", "every-second"
 STEPS = 10
@@ -59,15 +60,6 @@ async def expired(tmp_path: Path) -> AsyncGenerator[httpx.AsyncClient]:
             yield http
     finally:
         await broker.close()
-
-
-async def turns_of(answer: Awaitable[httpx.Response]) -> tuple[httpx.Response, int]:
-    """An answer, and how often others had their turn until it came."""
-    task, turns = asyncio.ensure_future(answer), 0
-    while not task.done():
-        turns += 1
-        await asyncio.sleep(0)
-    return await task, turns
 
 
 async def pulled(http: httpx.AsyncClient, topic: str) -> httpx.Response:

@@ -17,6 +17,7 @@ from lakemq.gateway.http.in_slices import all_of, in_order, write
 from lakemq.gateway.process.app import make_app
 from lakemq.gateway.process.broker import Broker
 from lakemq.settings import Settings, Storage
+from tests.gateway.turns import turns_of
 
 COUNT = 60
 TOPICS = [f"t{number:02}" for number in range(COUNT)]
@@ -39,17 +40,7 @@ async def asking(tmp_path: Path) -> AsyncGenerator[tuple[Broker, httpx.AsyncClie
 
 async def get(http: httpx.AsyncClient, path: str) -> tuple[Any, int]:
     """The answer, and how many turns of the loop others had meanwhile."""
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(others())
-    response = await http.get(path)
-    task.cancel()
+    response, turns = await turns_of(http.get(path))
     assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
     return response.json(), turns
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lakemq.gateway.routes.transaction_routes import BATCH_MAX
-from lakemq.gateway.routing.transactions import Resolved
 from tests.gateway.routing.harness import RoutingHarness
+from tests.gateway.turns import turns_of
 
 
 def test_the_errors_of_many_resolutions_keep_no_frames(harness: RoutingHarness) -> None:
@@ -38,21 +37,7 @@ def harness(tmp_path: Path) -> Iterator[RoutingHarness]:
 
 def test_others_go_on_while_the_ids_of_many_resolutions_are_looked_at(harness: RoutingHarness) -> None:
     """10,000 that are none held up everybody for 0.2 s."""
-    rounds = 0
-
-    async def go_on() -> None:
-        nonlocal rounds
-        while True:
-            rounds += 1
-            await asyncio.sleep(0)
-
-    async def resolve() -> list[Resolved]:
-        others = asyncio.create_task(go_on())
-        pairs = [(f"none.{number}", "commit") for number in range(BATCH_MAX)]
-        found = await harness.broker.router.transactions.resolve_many(pairs, "pg")
-        others.cancel()
-        return found
-
-    found = harness.run(resolve())
+    pairs = [(f"none.{number}", "commit") for number in range(BATCH_MAX)]
+    found, turns = harness.run(turns_of(harness.broker.router.transactions.resolve_many(pairs, "pg")))
     assert {each.status for each in found} == {"transaction_not_found"}
-    assert rounds > 0
+    assert turns > 0

@@ -15,7 +15,7 @@ from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import connect, is_problem, produce, pull_all
 from tests.gateway.routing.asking import begin, checks, halves_left, nack, now_ms, resolve, wait_until
 from tests.gateway.timed import Timed
-from tests.pauses import within
+from tests.standstill import within
 
 HOUR_MS = 3_600_000
 SETTINGS: dict[str, Any] = {

@@ -9,7 +9,7 @@ from lakemq.gateway.routing.jobs import ADDRESSES_MAX, ALIVE_MS, Jobs
 from lakemq.testing import start_gateway
 from lakemq.testing.clocks import ManualClock
 from tests.gateway.access.asking import ask_as, token_of
-from tests.pauses import within
+from tests.standstill import within
 
 
 def test_the_broker_says_where_sql_is_answered(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ from lakemq.storage.lake.log_marks import append_identifiers, log_identifier
 from lakemq.storage.lake.progress import read_progress
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.http_client import connect, put_topic
+from tests.jobs.changed_rows import append_rows, delete_rows, rows_having, set_values
 from tests.jobs.conftest import produce_to
 from tests.jobs.empty_lake import put_tables
 from tests.jobs.lake_checks import wait_until_compacted
@@ -411,11 +412,10 @@ def test_verify_compares_it_with_messages_and_names_each_kind_of_damage(scene: S
     scene.compact()
     scene.keep()
     path = scene.lake / table_name(topic)
-    table = f"delta.`{path}`"
-    scene.spark.sql(f"DELETE FROM {table} WHERE id = 1")
-    scene.spark.sql(f"INSERT INTO {table} SELECT * FROM {table} WHERE id = 2")
-    scene.spark.sql(f"UPDATE {table} SET _offset = 77 WHERE id = 3")
-    scene.spark.sql(f"UPDATE {table} SET _position = 1000000 WHERE id = 4")
+    delete_rows(path, id=1)
+    append_rows(path, rows_having(path, id=2))
+    set_values(path, {"_offset": 77}, id=3)
+    set_values(path, {"_position": 1_000_000}, id=4)
     rows, (twice, other) = scene.verified(topic)
     at = [place["position"] for place in places]
     key = {"broker": "broker-a", "queue_id": 0}

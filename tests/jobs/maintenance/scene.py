@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -18,8 +17,9 @@ from lakemq.jobs.maintenance.runner import Runner
 from lakemq.jobs.maintenance.runs import Run
 from lakemq.jobs.tables.driver import Driver
 from lakemq.settings import Lake, Maintenance, Settings
-from lakemq.storage.lake.progress import read_progress
 from lakemq.testing import GatewayProcess
+from tests.beside import Beside
+from tests.jobs.changed_rows import append_rows, delete_rows, rows_having
 from tests.jobs.conftest import produce_to
 from tests.jobs.lake_checks import check_once_in_each_table, wait_until_compacted
 from tests.jobs.streams import LakeRun
@@ -47,7 +47,7 @@ class Scene:
     def with_options(self, **options: Any) -> Settings:
         options = {"small_files_min": 2, "retry_pause_ms": 0} | options
         # The query merges no files by itself: tests change the tables by statements that don't wait for their turn.
-        lake = Lake(dir=self.lake, trigger_ms=1_000, merge_files=64)
+        lake = Lake(dir=self.lake, trigger_ms=200, merge_files=64)
         return Settings(lake=lake, maintenance=Maintenance(**options))
 
     def produce(self, count: int, topic: str = "a") -> list[tuple[Any, ...]]:
@@ -80,13 +80,12 @@ class Scene:
     @contextmanager
     def without(self, position: int) -> Generator[None]:
         """Within it the three tables have no row of that position."""
-        tables = {self.lake / name: read_progress(self.lake / name).version for name in _LOSING}
-        for path in tables:
-            self.spark.sql(f"DELETE FROM delta.`{path}` WHERE position = {position}")
+        held = {table: rows_having(table, position=position) for table in (self.lake / name for name in _LOSING)}
+        for table in held:
+            delete_rows(table, position=position)
         yield
-        for path, version in tables.items():
-            rows = f"SELECT * FROM delta.`{path}` VERSION AS OF {version} WHERE position = {position}"
-            self.spark.sql(f"INSERT INTO delta.`{path}` {rows}")
+        for table, rows in held.items():
+            append_rows(table, rows)
 
     def check(self) -> None:
         self.compact()
@@ -100,22 +99,13 @@ class Scene:
         self._query.stop()
 
 
-class Load:
+class Load(Beside):
     """Produces and has the query commit, all the time."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Load:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
+        super().__init__()
 
     def _run(self) -> None:
-        while not self._stopped.wait(4):
+        while not self._ends.wait(4):
             self._scene.produce(5)

@@ -22,7 +22,7 @@ from lakemq.jobs.maintenance.runs import read_runs
 from lakemq.jobs.maintenance.work import Work
 from lakemq.jobs.tables.holes import ERASED, Hole, append_holes, read_holes
 from lakemq.jobs.tables.schemas import HOLES
-from lakemq.jobs.tables.tables import MESSAGES
+from lakemq.jobs.tables.tables import MESSAGE_INDEX, MESSAGES
 from lakemq.model.errors import LakemqError
 from lakemq.storage.lake.delta_log import APPLICATION
 from lakemq.storage.lake.log_marks import LogMark, append_identifiers, log_identifier, replaced
@@ -31,6 +31,7 @@ from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.lake.proof_mark import read_marks
 from tests.gateway.http_client import connect, produce, put_topic
 from tests.gateway.sinks.asking import commit, put_part
+from tests.jobs.changed_rows import append_rows, delete_rows, put_into_one_file
 from tests.jobs.lake_checks import broker_of, rows_of
 from tests.jobs.maintenance.scene import Scene
 
@@ -74,7 +75,7 @@ def test_what_is_erased_is_in_no_file_and_all_else_is_where_it_was(scene: Scene)
             time.sleep(0.05)
         scene.compact()
         for table in ("messages", "message_index"):  # older versions have them in other files
-            scene.spark.sql(f"OPTIMIZE delta.`{scene.lake / table}`").collect()
+            put_into_one_file(scene.lake / table)
         planned = scene.run("erase", {"where": f"key = '{SECRET}'", "dry_run": True})
         assert planned.error is None
         assert planned.detail["topics"] == {"SCHEDULE_TOPIC_XXXX": 1, "users": 3}
@@ -135,7 +136,7 @@ def test_an_erasure_that_was_killed_is_finished_by_the_next(scene: Scene) -> Non
         scene.compact()  # the erasure's record: nothing is appended while rows are deleted
     append_holes(scene.lake, "broker-a", [Hole(sent["position"], sent["position"])], ERASED)
     for table in ("messages", "consume_queue", "message_index"):
-        scene.spark.sql(f"DELETE FROM delta.`{scene.lake / table}` WHERE position = {sent['position']}")
+        delete_rows(scene.lake / table, position=sent["position"])
     set_begun(scene.lake, begun=True)
     done = scene.run("erase", {"where": "key = 'killed'"})
     assert done.detail["messages"] == 0
@@ -218,11 +219,8 @@ def put_rows_of(scene: Scene, broker: str, rows: list[dict[str, Any]], *, has_ma
         | row
         for at, row in enumerate(rows)
     ]
-    frame = scene.spark.createDataFrame(pa.Table.from_pylist(filled, MESSAGES.schema))
-    options = {"txnAppId": APPLICATION + broker, "txnVersion": str(len(rows))}
-    frame.write.format("delta").mode("append").options(**options).save(str(scene.lake / "messages"))
-    if has_mark:
-        append_identifiers(scene.lake / "messages", {log_identifier(broker, broker): 1})
+    identifiers = {APPLICATION + broker: len(rows)} | ({log_identifier(broker, broker): 1} if has_mark else {})
+    append_rows(scene.lake / "messages", pa.Table.from_pylist(filled, MESSAGES.schema), identifiers)
 
 
 def test_what_brokers_left_that_are_no_longer_followed_goes_too(scene: Scene) -> None:
@@ -260,18 +258,14 @@ def test_what_brokers_left_that_are_no_longer_followed_goes_too(scene: Scene) ->
     planned = scene.run("erase", {"where": "topic = 'left'", "dry_run": True})
     assert planned.detail["logs_not_asked"] == dict.fromkeys(not_asked, 1)
     # It was back, its rows came into a table that was behind, and it is away again.
-    index = f"delta.`{scene.lake / 'message_index'}`"
-    columns = [name for name in scene.spark.table(index).columns if name not in {"broker", "position"}]
-    scene.spark.sql(
-        f"INSERT INTO {index} (broker, position, {', '.join(columns)}) "
-        f"SELECT 'broker-z', 0, {', '.join(columns)} FROM {index} LIMIT 1"
-    )
+    row = {"topic": "owed", "key": "kept", "broker": "broker-z", "position": 0}
+    append_rows(scene.lake / "message_index", pa.Table.from_pylist([row], MESSAGE_INDEX.schema))
     again = scene.run("erase", {"where": "key = 'left-17'"})
     assert (again.error, again.detail["messages"], again.detail["tables"]["message_index"]) == (None, 1, 1)
     assert "broker-z" not in [row[0] for row in rows_of(scene.lake, "message_index", ["broker"])]
     # Other tests, which come in any order, know nothing of these brokers.
     scene.stop()
-    scene.spark.sql(f"DELETE FROM delta.`{scene.lake / 'messages'}` WHERE topic = 'left'")
+    delete_rows(scene.lake / "messages", topic="left")
     append_identifiers(scene.lake / "messages", {APPLICATION + broker: -1 for broker in not_asked})
     scene.start()
 
@@ -309,7 +303,7 @@ def test_what_an_erasure_took_from_the_log_alone_is_never_called_lost(
     places = [sent["position"], more["position"]]
     assert kinds_of(scene, places) == {"erasing"}, "the lake has them still"
     for name in ("messages", "consume_queue", "message_index"):  # as if put back, and read anew from the log
-        scene.spark.sql(f"DELETE FROM delta.`{scene.lake / name}` WHERE position = {places[0]}")
+        delete_rows(scene.lake / name, position=places[0])
     assert scene.findings() == []
     assert (kinds_of(scene, places[:1]), kinds_of(scene, places[1:])) == ({"erasing", "erased"}, {"erasing"})
     done = scene.run("erase", {"where": "topic = 'half'"})

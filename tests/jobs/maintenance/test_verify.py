@@ -11,6 +11,7 @@ from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.holes import ERASED, LOST, Hole, append_holes, read_holes
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from tests.gateway.http_client import connect, put_topic
+from tests.jobs.changed_rows import append_rows, delete_rows, delete_rows_up_to, rows_having, set_values
 from tests.jobs.maintenance.scene import Load, Scene
 
 
@@ -30,11 +31,11 @@ def test_a_lake_under_load_agrees_with_its_log_whatever_maintenance_did(scene: S
 def test_each_kind_of_damage_is_found_and_named(scene: Scene) -> None:
     new = scene.produce(30)
     scene.compact()
-    queue, index, messages = (f"delta.`{table.path(scene.lake)}`" for table in (CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES))
+    queue, index, messages = (table.path(scene.lake) for table in (CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES))
     places = [message[4] for message in new]
-    scene.spark.sql(f"DELETE FROM {index} WHERE position = {places[3]}")
-    scene.spark.sql(f"INSERT INTO {queue} SELECT * FROM {queue} WHERE position = {places[5]}")
-    scene.spark.sql(f"UPDATE {messages} SET body = CAST('other' AS BINARY) WHERE position = {places[7]}")
+    delete_rows(index, position=places[3])
+    append_rows(queue, rows_having(queue, position=places[5]))
+    set_values(messages, {"body": b"other"}, position=places[7])
     done = scene.run("verify")
     assert done.result == "differs"
     found = {finding["check"]: finding for finding in done.detail["findings"]}
@@ -44,15 +45,11 @@ def test_each_kind_of_damage_is_found_and_named(scene: Scene) -> None:
     assert found["messages"]["sample"][0]["position"] == places[7]
     duplicates = [finding for finding in done.detail["findings"] if finding.get("duplicates")]
     assert [finding["sample"] for finding in duplicates] == [[{"position": places[5], "count": 2}]]
-    scene.spark.sql(
-        f"UPDATE {messages} SET body = CAST('{body_at(scene, places[7])}' AS BINARY) WHERE position = {places[7]}"
-    )
+    set_values(messages, {"body": body_at(scene, places[7]).encode()}, position=places[7])
     scene.run("index-rebuild")
     assert scene.run("verify").detail["findings"] == []
     # What comes before all that a table has is missing there, too, and no log says so here.
-    first = f"FROM {queue} WHERE position <= {places[3]}"
-    lost = scene.spark.sql(f"SELECT * {first}").count()
-    scene.spark.sql(f"DELETE {first}")
+    lost = delete_rows_up_to(queue, places[3])
     done = Runner(
         scene.spark, scene.settings, lambda: "http://127.0.0.1:9", driver=Driver(scene.spark, scene.settings.lake)
     ).run("verify", "command")
@@ -68,7 +65,7 @@ def test_a_gap_in_a_queue_is_a_finding_unless_a_hole_explains_it(scene: Scene) -
     of_queue = sorted(message for message in new if message[2] == queue_id)
     _, _, _, offset, position, _ = of_queue[1]
     for table in (CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES):
-        scene.spark.sql(f"DELETE FROM delta.`{table.path(scene.lake)}` WHERE position = {position}")
+        delete_rows(table.path(scene.lake), position=position)
     findings = scene.run("verify").detail["findings"]
     assert {finding["check"] for finding in findings} == {"messages", "queue"}
     (gap,) = (finding for finding in findings if finding["check"] == "queue")

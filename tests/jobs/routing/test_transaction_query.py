@@ -15,6 +15,7 @@ from lakemq.testing import start_gateway
 from tests.gateway.http_client import connect
 from tests.gateway.routing.asking import begin, checks, halves_left, resolve
 from tests.jobs.routing.conftest import bodies, running, wait_until
+from tests.standstill import StoodStill, first_of
 
 SETTINGS: dict[str, Any] = {
     "transactions__timeout_ms": 1_000,
@@ -71,15 +72,16 @@ def test_halves_come_when_they_are_committed_and_never_when_rolled_back(http: ht
 def begun_unanswered(http: httpx.Client, topic: str) -> tuple[str, str]:
     """A transaction whose producer said that it doesn't know yet, and its body. A machine that stands still has another
     one begun, as the first was given up by then."""
-    refused: list[str] = []
-    for number in range(TRIES_MAX):
+
+    def begun(number: int) -> tuple[str, str]:
         body = f"{topic} {number}"
         (transaction_id,) = begin(http, topic, body, group=topic)
         said = resolve(http, transaction_id, "unknown", group=topic)
-        if said.status_code == 200:
-            return transaction_id, body
-        refused.append(said.text)
-    raise AssertionError(refused)
+        if said.status_code != 200:
+            raise StoodStill(said.text)
+        return transaction_id, body
+
+    return first_of(range(TRIES_MAX), begun)
 
 
 def test_an_unanswered_half_is_checked_and_then_given_up(hasty: httpx.Client, topic: str) -> None:

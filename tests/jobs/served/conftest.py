@@ -10,16 +10,19 @@ from pyspark.sql import SparkSession
 from lakemq.jobs.served.server import SqlServer
 from lakemq.jobs.sql.live import LiveViews
 from lakemq.settings import SqlHttp
-from lakemq.testing import start_gateway
+from lakemq.testing import gateway_process, start_gateway
 from tests.jobs.empty_lake import put_tables
 from tests.jobs.served.scene import Scene, fill, make_users
+
+PATIENT = "tests.jobs.served.patient_gateway"
 
 
 @pytest.fixture(scope="session")
 def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, LiveViews]]:
     """For the whole run: modules come in any order, others between them."""
     folder = tmp_path_factory.mktemp("served")
-    with start_gateway(folder / "log", routing__grace_ms=-1, auth__audit="true") as gateway:
+    options = {"routing__grace_ms": -1, "auth__audit": "true"}
+    with start_gateway(folder / "log", 0, PATIENT, gateway_process.spawn_by_default, **options) as gateway:
         put_tables(spark, folder / "lake")
         tokens = make_users(gateway, folder / "log")
         views = fill(spark, gateway, folder / "lake")

@@ -26,7 +26,7 @@ from tests.console.browser import Seen, open_browser
 from tests.console.visitor import ConsoleProcess, Visitor
 from tests.jobs.served.scene import WAIT_S, Scene
 from tests.jobs.served.test_bounds import LONG
-from tests.jobs.served.test_sql_by_client import named
+from tests.jobs.served.test_sql_by_client import name_jobs
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 WAIT_MS = WAIT_S * 1000
@@ -35,7 +35,8 @@ COUNTS = "SELECT topic, count(*) AS messages FROM messages WHERE NOT is_system(t
 
 @pytest.fixture(scope="module")
 def console(scene: Scene) -> Iterator[ConsoleProcess]:
-    with named(scene, scene.server.url), ConsoleProcess(scene.gateway.url) as process:
+    name_jobs(scene, scene.server.url)
+    with ConsoleProcess(scene.gateway.url) as process:
         yield process
 
 

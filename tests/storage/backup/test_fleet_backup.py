@@ -21,9 +21,10 @@ from lakemq.storage.lake.progress import read_progress
 from lakemq.testing import start_nameserver
 from tests.client.consuming import wait_until
 from tests.gateway.cold.lakes import Lake
-from tests.gateway.fleet.electing import PATIENT, Replicas, role_of
+from tests.gateway.fleet.electing import PATIENT, STILL_S, Replicas, role_of
 from tests.gateway.fleet.following import broker_of, wait_for
 from tests.gateway.http_client import produce, pull, pull_all, put_topic
+from tests.standstill import begins_again_after
 
 BROKERS = "broker-a", "broker-b"
 QUEUES = 2
@@ -91,6 +92,7 @@ def write_lake(folder: Path, name: str, replicas: Replicas) -> None:
     lake.close()
 
 
+@begins_again_after(STILL_S)
 def test_a_fleet_that_lost_every_folder_comes_back_from_backups_and_clients_go_on(tmp_path: Path) -> None:
     folder, known, before, after = tmp_path, dict[str, dict[str, Place]](), dict[str, str](), dict[str, Place]()
     with start_nameserver() as names:
