@@ -9,12 +9,16 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+import pytest
+
 from tests.beside import Beside
 
 T = TypeVar("T")
 A = TypeVar("A")
 P = ParamSpec("P")
 LOOKS, TRIES = 10, 3
+TIMEOUT_S = 180
+"""Pytest's of a test, as pyproject.toml has it."""
 
 
 class StoodStill(Exception):
@@ -60,9 +64,11 @@ def within(limit_s: float, look: Callable[[], T]) -> T:
     return first_of(range(LOOKS), attempt)
 
 
-def begins_again_after(standstill_s: float) -> Callable[[Callable[P, None]], Callable[P, None]]:
+def begins_again_after(
+    standstill_s: float, timeout_s: float = TRIES * TIMEOUT_S
+) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """A test that begins again, in another `tmp_path`, where it failed and this process stood still meanwhile, for so
-    long at once or longer. Whatever fails without that is a failure the first time."""
+    long at once or longer. Whatever fails without that is a failure the first time. `timeout_s`: of all its tries."""
 
     def decorate(test: Callable[P, None]) -> Callable[P, None]:
         @functools.wraps(test)
@@ -86,6 +92,6 @@ def begins_again_after(standstill_s: float) -> Callable[[Callable[P, None]], Cal
 
             first_of(range(TRIES), attempt)
 
-        return begun
+        return pytest.mark.timeout(timeout_s)(begun)
 
     return decorate

@@ -133,7 +133,7 @@ ROUTING = (
         " At most 10,000 transactions are counted, and receipts of 10,000 different times.",
         "kind",
     ),
-    _counter("decided_overdue", "Decided here, being overdue.", "kind"),
+    _counter("decided_overdue", "Decided here, and by no query: overdue, or due while the job is not alive.", "kind"),
     _counter("delivered", "Scheduled messages delivered."),
     _gauge("job_alive", "1 while the job sends heartbeats.", "job"),
     _gauge("job_lag", "Positions of the log that the job has yet to read.", "job"),

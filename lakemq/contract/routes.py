@@ -366,7 +366,9 @@ FRAMES_STATE = Field(
 )  # fmt: skip
 REPLICA_MAX = 255
 FRAMES_REPLICA = Field("replica", "integer", "for a follower: its number; it sends four fields, `epoch` too", least=0)
-FRAMES_INCARNATION = Field("incarnation", "string", "of the follower, which another one of that number replaces")
+FRAMES_INCARNATION = Field(
+    "incarnation", "string", "identifies this run of the follower; a newer one with its number replaces it"
+)
 FRAMES_DURABLE = Field("durable", "integer", "how far the log is on its disk", least=0)
 FRAMES_EPOCH = Field(
     "epoch",

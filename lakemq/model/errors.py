@@ -368,9 +368,9 @@ class Fenced(LakemqError):
 
 
 class EpochDiverged(Fenced):
-    """The reader's log ends in another epoch than this log has there. `epoch`, `position`: the last epoch that both
-    may share, and up to where.
-    What to do: drop everything after that, and ask again."""
+    """The caller's log ends in a different epoch than this log has at that position. `epoch`, `position`: the last
+    epoch that both may share, and up to where.
+    What to do: cut your log at `position`, drop later epochs, and ask again."""
 
     code = "epoch_diverged"
 

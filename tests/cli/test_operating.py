@@ -196,7 +196,7 @@ def watched(machine: Machine) -> None:
 
 
 @pytest.mark.usefixtures("etcd")  # which says that there is a program
-@begins_again_after(STILL_S)
+@begins_again_after(STILL_S, timeout_s=1500)
 def test_what_an_operator_is_told_to_do_is_done(tmp_path: Path, run: Run, commands: Commands) -> None:
     with machine_in(tmp_path, run, commands) as machine:
         check_all_of_it(machine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import NamedTuple
@@ -97,7 +98,7 @@ class Lags:
         pause, by_time = Pause(), dict[Queue, int]()
         for first in range(0, len(queues), QUEUES_AT_ONCE):
             some = queues[first : first + QUEUES_AT_ONCE]
-            found = await self._plans.offsets_at_time(some, member.consume_timestamp_ms or 0, self._cold.run)
+            found = await self._plans.offsets_at_time(some, member.consume_timestamp_ms or 0, to_thread)
             by_time.update(zip(some, found, strict=True))
             await pause()
         return _Begin(self._beginner(group, topic), by_time)

@@ -1,4 +1,4 @@
-"""What the queries have left undecided too long: the gateway decides it itself, by the same rules.
+"""What the queries have left undecided too long, or no job is alive to decide: the gateway does, by the same rules.
 
 One cause has one effect, so a query that comes late, or at the same time, changes nothing. Receipts that run
 out are `RunOut`'s, which holds them all by their times anyway.
@@ -73,7 +73,8 @@ class Overdue:
         """How many the gateway has decided so, since it started."""
         self._begin_ms = 0
         self._later: dict[int, int] = {}
-        self._acted_ms: int | None = None
+        self._late_ms: int | None = None
+        self._is_alone = False
         self._task: asyncio.Task[None] | None = None
         self._gate = Gate(1, WAITING_MAX, settings.gateway.client_share)
 
@@ -144,29 +145,32 @@ class Overdue:
         if self._executor.log.refusal() is not None:
             return False
         delays_ms = self._at_ms(Kind.DELAY, now_ms)
-        self._executor.state.dues.merge(delays_ms)
+        self._executor.state.dues.merge(now_ms - self._grace_ms)
         more = self._sort_out(delays_ms) or self._sort_finely(delays_ms)
         if not self._decides or now_ms < self._begin_ms:
             return more
         self._later = {cause: again_ms for cause, again_ms in self._later.items() if again_ms > now_ms}
-        before = sum(self.decided.values())
+        before = self.decided.copy()
         more = await self._delays(delays_ms) or more
         more = await self._halves(self._at_ms(Kind.TRANSACTION, now_ms)) or more
         more = await self._pending_nacks(self._at_ms(Kind.NACK, now_ms)) or more
-        self._say(now_ms, acted=sum(self.decided.values()) > before)
+        self._say(now_ms, {kind for kind, count in self.decided.items() if count > before[kind]})
         return more
 
-    def _say(self, now_ms: int, *, acted: bool) -> None:
-        if acted and self._acted_ms is None:
-            if any(map(self._is_alive, JOB_OF.values())):
-                logger.warning("what is overdue by %d ms is decided here: the routing queries are late", self._grace_ms)
-            else:
-                logger.info("what is due is decided here: no routing job is alive")
-        if acted:
-            self._acted_ms = now_ms
-        elif self._acted_ms is not None and now_ms - self._acted_ms > QUIET_MS:
+    def _say(self, now_ms: int, acted: set[Kind]) -> None:
+        late = any(self._is_alive(JOB_OF[kind]) for kind in acted)
+        if late and self._late_ms is None:
+            logger.warning("what is overdue by %d ms is decided here: the routing queries are late", self._grace_ms)
+        if late:
+            self._late_ms = now_ms
+        elif self._late_ms is not None and now_ms - self._late_ms > QUIET_MS:
             logger.info("nothing has been overdue for %d s", QUIET_MS // 1000)
-            self._acted_ms = None
+            self._late_ms = None
+        if acted and not late and not self._is_alone:
+            logger.info("what is due is decided here: the job that would decide it is not alive")
+            self._is_alone = True
+        elif late:
+            self._is_alone = False
 
     # Delays ----------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from lakemq.gateway.groups import lag
 from lakemq.gateway.groups.lag import QueueLag
 from lakemq.gateway.groups.offsets import QueueOffset
 from lakemq.gateway.process.broker import Broker
@@ -26,8 +27,9 @@ class _Group:
     """Group `g`, which begins at the time of the second of four messages of one queue: all in segments that are written
     no more, and whose indexes are not in memory."""
 
-    def __init__(self, harness: RoutingHarness) -> None:
+    def __init__(self, harness: RoutingHarness, patch: pytest.MonkeyPatch) -> None:
         self.harness = harness
+        self.patch = patch
         self.broker = broker = harness.broker
         harness.run(broker.topics.put(TOPIC, 1, "rw"))
         begin_ms = harness.clock.now_ms() + 1_000
@@ -42,25 +44,24 @@ class _Group:
 
     def lags_while(self, do: Callable[[Broker], Awaitable[Any]]) -> list[QueueLag]:
         """Its lags, looked up while that is done."""
-        run = self.broker.cold.run
         done: list[None] = []
 
         async def late(look: Callable[..., Any], *arguments: Any) -> Any:
             await do(self.broker)
             done.append(None)
-            return await run(look, *arguments)
+            return await asyncio.to_thread(look, *arguments)
 
-        self.broker.cold.run = late  # pyright: ignore[reportAttributeAccessIssue]
+        self.patch.setattr(lag, "to_thread", late)
         found = self.harness.run(self.broker.groups.describe("g", lambda _: True))
         assert done == [None]
         return [QueueLag(**each) for each in found["lag"] if each["topic"] == TOPIC]
 
 
 @pytest.fixture
-def group(tmp_path: Path) -> Iterator[_Group]:
+def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Group]:
     harness = RoutingHarness(tmp_path)
     harness.open(lead_ms=0)
-    yield _Group(harness)
+    yield _Group(harness, monkeypatch)
     harness.stop()
 
 
@@ -105,20 +106,19 @@ def test_a_topic_that_is_made_again_meanwhile_has_nothing_yet(group: _Group) -> 
         await broker.topics.delete(TOPIC)
         await broker.topics.put(TOPIC, 1, "rw")
 
-    (lag,) = group.lags_while(make_again)
-    assert (lag.offset, lag.lag) == (None, 0)
+    (found,) = group.lags_while(make_again)
+    assert (found.offset, found.lag) == (None, 0)
 
 
 def test_a_group_that_is_deleted_meanwhile_is_not_found(group: _Group) -> None:
     broker = group.broker
-    run = broker.cold.run
 
     async def late(look: Callable[..., Any], *arguments: Any) -> Any:
         await broker.groups.members.leave("g", "c")
         await broker.groups.delete("g")
-        return await run(look, *arguments)
+        return await asyncio.to_thread(look, *arguments)
 
-    broker.cold.run = late  # pyright: ignore[reportAttributeAccessIssue]
+    group.patch.setattr(lag, "to_thread", late)
     standing = Standings(broker.log, broker.groups, group.harness.clock)
     with pytest.raises(GroupNotFound):
         group.harness.run(standing.of("g", {"topic": TOPIC, "queue_id": 0}, cast("Slice", None)))

@@ -90,9 +90,14 @@ def test_without_any_job_all_that_waits_comes_to_its_end(alone: Timed, http: htt
 
 def test_one_line_says_that_the_queries_are_late(tmp_path: Path) -> None:
     with start_gateway(tmp_path, **SETTINGS) as gateway, connect(gateway) as http:
-        http.put("/v1/jobs", json={"jobs": [{"name": "delay"}]})  # it is there for seconds, and decides nothing
+
+        def have_come() -> bool:
+            http.put("/v1/jobs", json={"jobs": [{"name": "delay"}]})  # it is alive, and decides nothing
+            return http.get("/v1/topics/v").is_success and len(pull_all(http, "v")) == 10
+
+        assert not have_come()
         produce(http, "v", *({"body": str(number), "delay_ms": 1 + 200 * number} for number in range(10)))
-        wait_until(lambda: len(pull_all(http, "v")) == 10)
+        wait_until(have_come)
     assert len([line for line in gateway.log if "the routing queries are late" in line]) == 1
 
 
