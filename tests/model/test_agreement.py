@@ -82,6 +82,23 @@ def test_who_asks_again_and_again_comes_to_the_common_beginning(lives: list[tupl
             assert min(end, len(other.log)) == common_beginning(one.log, other.log)
 
 
+@pytest.mark.parametrize(
+    ("epoch", "end", "shared"),
+    [
+        (1, 150, (1, 100)),  # it has more of an epoch that ended earlier here
+        (3, 150, (2, 150)),  # it was in an epoch that isn't here
+        (3, 250, (2, 200)),
+        (5, 250, (4, 250)),
+        (3, 50, (1, 50)),  # and ends before the one here that is next to it
+        (2, 50, (1, 50)),
+    ],
+)
+def test_what_a_log_that_does_not_go_on_may_share(epoch: int, end: int, shared: Epoch) -> None:
+    epochs = [(1, 0), (2, 100), (4, 200)]
+    assert not goes_on(epochs, epoch, end)
+    assert may_share(epochs, epoch, end) == shared
+
+
 def test_what_is_older_than_all_epochs_that_are_known_is_not_told() -> None:
     assert goes_on([(3, 10), (4, 20)], 2, 15)
     assert not goes_on([(3, 10), (4, 20)], 3, 21)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from lakemq.model.errors import InvalidSql, NotLeader, OverQuota, TopicNotFound
+from lakemq.model.errors import EpochDiverged, InvalidSql, NotLeader, OverQuota, TopicNotFound
 
 SOURCE = Path(__file__).parents[2] / "lakemq"
 
@@ -66,3 +66,8 @@ def test_no_two_errors_share_a_code() -> None:
     found = codes()
     assert len(found) > 40
     assert {code: kinds for code, kinds in found.items() if len(kinds) > 1} == {}
+
+
+def test_a_reader_is_told_where_both_logs_agree_if_that_is_known() -> None:
+    assert EpochDiverged("it differs", 2, 150).members == {"epoch": 2, "position": 150}
+    assert EpochDiverged("it differs").members == {}
