@@ -142,15 +142,21 @@ def test_who_goes_while_an_index_is_read_keeps_no_claim(harness: RoutingHarness,
     assert harness.run(executor.read_one(cause)) is not None
 
 
-def test_when_a_nack_is_overdue_is_looked_up_without_an_index_read_on_the_loop(
-    tmp_path: Path, files: _Meanwhile
-) -> None:
+def harness_with_a_nack(tmp_path: Path, files: _Meanwhile) -> RoutingHarness:
+    """A broker without a lead, and with a grace of a second, in which one nack waits."""
     harness = RoutingHarness(tmp_path)
     harness.files = files
     harness.open(lead_ms=0, grace_ms=1_000)
     harness.run(harness.broker.topics.put(TOPIC, 1, "rw"))
     nack = Nack(harness.id_of(harness.produce(Draft(body=b"x"))))
     assert harness.run(harness.broker.router.nacks.nack("g", [nack], anybody)) == ["ok"]
+    return harness
+
+
+def test_when_a_nack_is_overdue_is_looked_up_without_an_index_read_on_the_loop(
+    tmp_path: Path, files: _Meanwhile
+) -> None:
+    harness = harness_with_a_nack(tmp_path, files)
     harness.run(begin_segment(harness.broker.log))
     harness.clock.time_ms += 500
     harness.produce(Draft(body=b"y"))
@@ -167,12 +173,7 @@ def test_when_a_nack_is_overdue_is_looked_up_without_an_index_read_on_the_loop(
 
 
 def test_what_is_overdue_is_counted_without_an_index_read_on_the_loop(tmp_path: Path, files: _Meanwhile) -> None:
-    harness = RoutingHarness(tmp_path)
-    harness.files = files
-    harness.open(lead_ms=0, grace_ms=1_000)
-    harness.run(harness.broker.topics.put(TOPIC, 1, "rw"))
-    nack = Nack(harness.id_of(harness.produce(Draft(body=b"x"))))
-    assert harness.run(harness.broker.router.nacks.nack("g", [nack], anybody)) == ["ok"]
+    harness = harness_with_a_nack(tmp_path, files)
     for later_ms in (100, 400):
         harness.run(begin_segment(harness.broker.log))
         harness.clock.time_ms += later_ms
