@@ -16,6 +16,9 @@ _MESSAGE = {
     "queue_id": "the queue to store the message in",
 }
 
+SEND_IDS = "Lakemq-Send-Ids"
+"""The names of a request's messages, where more than one broker may store them."""
+
 
 class Header(NamedTuple):
     """One header: where it belongs (which requests or answers), and what it means."""
@@ -44,6 +47,11 @@ OF_MESSAGES: tuple[Header, ...] = (
 
 REQUESTS: tuple[Header, ...] = (
     *OF_MESSAGES,
+    Header(
+        SEND_IDS,
+        "messages as Arrow, without properties",
+        "`sender.17`: the first message gets this as its property `send_id`, the next one `sender.18`, and so on",
+    ),
     Header("Authorization", "any", "`Bearer lmq_<id>_<secret>`: the caller's token"),
     Header("Content-Type", "with a body", "the form of the body; `application/json` where a route takes JSON"),
     Header("Content-Encoding", "with messages", "how the body is compressed"),

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakemq.client.produce.columns import alike, binary, constant, lists, maps, numbers, texts
+from lakemq.client.produce.columns import binary, lists, maps, numbers, texts
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=5)
 MAP = pa.map_(pa.string(), pa.string())
@@ -61,13 +61,6 @@ def test_maps(values: list[dict[str, str] | None]) -> None:
     same(maps(values), pa.array([None if value is None else list(value.items()) for value in values], MAP))
 
 
-@settings(deadline=None)
-@given(st.lists(TEXTS, max_size=5), TEXTS)
-def test_what_is_alike(values: list[str], name: str) -> None:
-    same(alike(len(values), name, texts(values)), pa.array([[(name, value)] for value in values], MAP))
-    same(constant(name, len(values)), pa.array([name] * len(values), pa.string()))
-
-
 @pytest.mark.parametrize(
     ("make", "values"),
     [
@@ -94,7 +87,7 @@ from lakemq.client import Message
 from lakemq.client.outgoing import parts_of
 from lakemq.client.produce.batch import Batch
 from lakemq.client.produce.encode import encode
-from lakemq.client.produce.send_ids import SendIds
+from lakemq.model.send_ids import SendIds
 from lakemq.client.view import Rows
 import pyarrow as pa
 for given in (Message(body=b"x"), Message(body=b"x" * 5000, tag="t", keys=("k",), properties={"a": "b"}, queue_id=0)):

@@ -11,15 +11,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from itertools import accumulate
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 _encode = str.encode  # which takes nothing but texts
-_KEPT = 16_384
-"""So many times a text is kept as a column: as often as most batches have messages, or more."""
 _MAP = pa.map_(pa.string(), pa.string())
 _ENTRY = [_MAP.key_field, _MAP.item_field]
 _CODES = {pa.int32(): "i", pa.int64(): "q"}
@@ -59,43 +55,10 @@ def maps(values: Sequence[Mapping[str, str] | None]) -> pa.Array:
     return _maps(values, offsets, names, held)
 
 
-def alike(count: int, name: str, held: pa.Array) -> pa.Array:
-    """So many maps with that one name, and these texts."""
-    return _map_array(count, None, _steps(count, 1), constant(name, count), held)
-
-
-def constant(text: str, count: int) -> pa.Array:
-    """The text so many times."""
-    if count <= _KEPT:
-        return _kept(text).slice(0, count)
-    return _constant(text, count)
-
-
-@lru_cache(16)
-def _kept(text: str) -> pa.Array:
-    return _constant(text, _KEPT)
-
-
-def _constant(text: str, count: int) -> pa.Array:
-    data = text.encode()
-    return pa.Array.from_buffers(pa.string(), count, [None, _steps(count, len(data)), pa.py_buffer(data * count)])
-
-
-def _steps(count: int, size: int) -> pa.Buffer:
-    """The offsets of so many values that are all of that size: made by Arrow, as a loop of Python's costs more than
-    all the rest of a message."""
-    if not size:
-        return pa.py_buffer(bytes(4 * (count + 1)))
-    return pc.cast(pa.arange(0, count * size + 1, size), pa.int32()).buffers()[1]
-
-
 def _maps(values: Sequence[object], offsets: array[int], names: pa.Array, held: pa.Array) -> pa.Array:
-    return _map_array(len(offsets) - 1, _validity(values), pa.py_buffer(offsets), names, held)
-
-
-def _map_array(count: int, validity: pa.Buffer | None, offsets: pa.Buffer, names: pa.Array, held: pa.Array) -> pa.Array:
     entries = pa.StructArray.from_arrays([names, held], fields=_ENTRY)
-    return pa.Array.from_buffers(_MAP, count, [validity, offsets], children=[entries])
+    buffers = [_validity(values), pa.py_buffer(offsets)]
+    return pa.Array.from_buffers(_MAP, len(offsets) - 1, buffers, children=[entries])
 
 
 def _of_buffers(

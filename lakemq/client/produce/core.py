@@ -29,7 +29,6 @@ from lakemq.client.produce.heartbeats import Heartbeats
 from lakemq.client.produce.lane import Lane, LaneKind
 from lakemq.client.produce.left import Left
 from lakemq.client.produce.options import Options
-from lakemq.client.produce.send_ids import SendIds
 from lakemq.client.produce.unreported import Unreported
 from lakemq.client.routes import Cluster
 from lakemq.contract import routes
@@ -43,6 +42,7 @@ from lakemq.model.errors import (
     WrongMessageType,
 )
 from lakemq.model.message_queue import MessageQueue
+from lakemq.model.send_ids import SendIds
 
 if TYPE_CHECKING:
     from lakemq.client.tracing import Tracing

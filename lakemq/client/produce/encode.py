@@ -16,18 +16,18 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakemq.client.message import encode_body
 from lakemq.client.outgoing import MessageFields, SendReceipt
 from lakemq.client.produce.batch import Batch, Outcome, delay_fields
-from lakemq.client.produce.columns import alike, binary, constant, lists, maps, numbers, texts
-from lakemq.client.produce.send_ids import SEND_ID, SEPARATOR, SendIds
+from lakemq.client.produce.columns import binary, lists, maps, numbers, texts
 from lakemq.client.transport import Piece
 from lakemq.contract.forms import ARROW, JSON
+from lakemq.contract.headers import SEND_IDS
 from lakemq.model.columns import REQUEST
 from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.message_columns import GIVEN, Column, Kind
+from lakemq.model.send_ids import SEND_ID, SendIds
 from lakemq.model.trace_parent import TRACE_PARENT, trace_parent_of
 
 Compression = Literal["lz4", "zstd"]
@@ -85,6 +85,10 @@ def _traced(encoded: Encoded, batch: Batch) -> Encoded:
 def _encode_arrow(
     batch: Batch, queue_id: int | None, compression: Compression | None, send_ids: SendIds | None
 ) -> Encoded:
+    headers: dict[str, str] = {}
+    if send_ids is not None and "properties" not in batch.columns:
+        # Most messages have no others: the broker writes them down by itself, and has none to read.
+        headers[SEND_IDS], send_ids = str(send_ids), None
     rows = _make_rows(batch, queue_id, send_ids)
     if compression is None:
         # The size is known, so nothing is copied while the buffer grows.
@@ -92,10 +96,10 @@ def _encode_arrow(
         buffer = pa.allocate_buffer(size)
         sink = pa.FixedSizeBufferWriter(buffer)
         _write(rows, sink, None)
-        return Encoded([memoryview(buffer)[: sink.tell()]], ARROW, {})
+        return Encoded([memoryview(buffer)[: sink.tell()]], ARROW, headers)
     growing = pa.BufferOutputStream()
     _write(rows, growing, compression)
-    return Encoded([memoryview(growing.getvalue())], ARROW, {})
+    return Encoded([memoryview(growing.getvalue())], ARROW, headers)
 
 
 def _write(rows: Any, sink: Any, compression: Compression | None) -> None:
@@ -110,7 +114,7 @@ def _make_rows(batch: Batch, queue_id: int | None, send_ids: SendIds | None) -> 
     for name, make in _COLUMNS.items():
         values = batch.columns.get(name)
         if name == "properties" and send_ids is not None:
-            columns[name] = _send_id_maps(count, send_ids) if values is None else make(_with_send_ids(batch, send_ids))
+            columns[name] = make(_with_send_ids(batch, send_ids))
         elif values is not None and (name != "queue_id" or queue_id is None):
             columns[name] = make([values.get(number) for number in range(count)])
     if queue_id is not None:
@@ -127,13 +131,6 @@ def _with_send_ids(batch: Batch, send_ids: SendIds) -> list[dict[str, str]]:
     """Each message's properties and its name; one that came with it was another message's."""
     given = batch.columns.get("properties", {})
     return [{**(given.get(number) or {}), SEND_ID: send_ids.of(number)} for number in range(len(batch.bodies))]
-
-
-def _send_id_maps(count: int, send_ids: SendIds) -> Any:
-    """The properties of messages that have no others: made whole, as that is most messages of a fleet."""
-    ends = pc.cast(pa.arange(send_ids.begin, send_ids.begin + count), pa.string())
-    names = [constant(send_ids.sender, count), ends, constant(SEPARATOR, count)]
-    return alike(count, SEND_ID, pc.call_function("binary_join_element_wise", names))
 
 
 def _key_list(keys: Sequence[str] | str | None) -> list[str] | None:

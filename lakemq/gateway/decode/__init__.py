@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from lakemq.contract.forms import ARROW, EVENT, EVENT_BATCH, FORMS, JSON, NDJSON, OCTETS, is_form
+from lakemq.contract.headers import SEND_IDS
 from lakemq.contract.media_type import check_utf8, media_type
 from lakemq.gateway.decode import cloud_events
 from lakemq.gateway.decode.arrow_form import ArrowRows, decode_arrow
@@ -12,6 +13,7 @@ from lakemq.gateway.decode.header_fields import ROUTING, check_headers
 from lakemq.gateway.decode.inflate import inflate
 from lakemq.gateway.decode.json_form import decode_json, decode_json_message, decode_ndjson
 from lakemq.gateway.decode.limits import Limits
+from lakemq.gateway.decode.named_rows import name_rows
 from lakemq.gateway.decode.raw_form import decode_raw
 from lakemq.gateway.decode.trace_headers import traced
 from lakemq.model.errors import InvalidRequest, MessageTooLarge, UnsupportedMediaType
@@ -61,8 +63,10 @@ def decode_one(content_type: str, headers: Mapping[str, str], body: bytes, limit
 
 
 def _decode_arrow(_: str, headers: Mapping[str, str], body: bytes, limits: Limits) -> ArrowRows:
-    check_headers(headers, frozenset(), ARROW)
-    return decode_arrow(body, limits)
+    check_headers(headers, _WITH_ARROW, ARROW)
+    rows = decode_arrow(body, limits)
+    header = headers.get(_SEND_IDS)
+    return rows if header is None else name_rows(rows, header, limits.request_bytes_max - len(body))
 
 
 def _decode_json(content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits) -> list[Draft]:
@@ -89,6 +93,8 @@ def _decode_events(content_type: str, headers: Mapping[str, str], body: bytes, l
     return cloud_events.decode_batched(headers, body, limits)
 
 
+_SEND_IDS = SEND_IDS.lower()
+_WITH_ARROW = frozenset({_SEND_IDS})
 _DECODERS: dict[str, Decoder] = {
     JSON: _decode_json,
     NDJSON: _decode_ndjson,

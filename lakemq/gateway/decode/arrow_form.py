@@ -118,7 +118,7 @@ def _viewed_lengths(column: Any) -> int:
 
 def _cast(batch: Any) -> Any:
     """The batch with its columns in the order and types of `SINK`, which begins with `REQUEST`."""
-    schema = _request_schema(frozenset(batch.schema.names))
+    schema = request_schema(frozenset(batch.schema.names))
     columns: list[Any] = []
     for field in schema:
         column = batch.column(field.name)
@@ -137,7 +137,8 @@ def _cast_column(field: Any, column: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _request_schema(names: frozenset[str]) -> pa.Schema:
+def request_schema(names: frozenset[str]) -> pa.Schema:
+    """Of the rows of a request that has these columns."""
     return pa.schema([field for field in SINK if field.name in names])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lakemq.contract.headers import SEND_IDS
 from lakemq.gateway.decode.fields import integer_text
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.message_columns import GIVEN, Kind
@@ -35,6 +36,8 @@ def check_headers(headers: Mapping[str, str], known: frozenset[str], form: str) 
             continue
         if name in ALL or name.startswith(_PROPERTY):
             raise InvalidRequest(f"header {name[:100]} is not for {form}, which says it in a field of its own")
+        if name == SEND_IDS.lower():
+            raise InvalidRequest(f"header {name} is for Arrow alone; say it in a property of each message")
         names = ", ".join(sorted([*ALL, _PROPERTY + "…"]))
         raise InvalidRequest(f"unknown header {name[:100]}; there are {names}")
 
