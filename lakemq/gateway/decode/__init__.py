@@ -12,7 +12,7 @@ from lakemq.gateway.decode.arrow_form import ArrowRows, decode_arrow
 from lakemq.gateway.decode.header_fields import ROUTING, check_headers
 from lakemq.gateway.decode.inflate import inflate
 from lakemq.gateway.decode.json_form import decode_json, decode_json_message, decode_ndjson
-from lakemq.gateway.decode.limits import Limits
+from lakemq.gateway.decode.limits import Limits, TakesLong
 from lakemq.gateway.decode.named_rows import name_rows
 from lakemq.gateway.decode.raw_form import decode_raw
 from lakemq.gateway.decode.trace_headers import traced
@@ -22,7 +22,7 @@ from lakemq.model.message import Draft
 Decoder = Callable[[str, Mapping[str, str], bytes, Limits], "list[Draft] | ArrowRows"]
 """From a content type, headers and a body to messages."""
 
-__all__ = ["ArrowRows", "Limits", "decode", "decode_one", "inflate"]
+__all__ = ["ArrowRows", "Limits", "TakesLong", "decode", "decode_one", "inflate"]
 
 
 def decode(content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits) -> list[Draft] | ArrowRows:
@@ -31,7 +31,7 @@ def decode(content_type: str, headers: Mapping[str, str], body: bytes, limits: L
     `headers` has lower-case names. `body` has no content encoding any more (see `inflate`). An
     empty `content_type` means `application/octet-stream`. Pure: no I/O, no clock. Raises
     `InvalidRequest`, `InvalidArrow`, `MessageTooLarge` or `UnsupportedMediaType`, whatever the
-    input; the detail names the message and the field.
+    input; the detail names the message and the field. Raises `TakesLong` where `limits.at_once`.
     """
     if len(body) > limits.request_bytes_max:
         raise MessageTooLarge(f"the request has {len(body)} bytes, more than {limits.request_bytes_max}")
@@ -50,14 +50,14 @@ def decode_one(content_type: str, headers: Mapping[str, str], body: bytes, limit
     """The message of a request that holds just one, in any form but Arrow; as JSON it may stand alone.
     Raises what `decode` does."""
     media = media_type(content_type)
+    if media == ARROW and not cloud_events.is_binary_event(headers):
+        raise UnsupportedMediaType("a single message may be JSON, an event or raw bytes, not Arrow")
     if media == JSON and not cloud_events.is_binary_event(headers):
         check_utf8(content_type)
         check_headers(headers, frozenset(), media)
         return traced([decode_json_message(body, limits)], headers)[0]
     drafts = decode(content_type, headers, body, limits)
-    if isinstance(drafts, ArrowRows):
-        raise UnsupportedMediaType("a single message may be JSON, an event or raw bytes, not Arrow")
-    if len(drafts) > 1:
+    if isinstance(drafts, ArrowRows) or len(drafts) > 1:
         raise InvalidRequest(f"there are {len(drafts)} messages; it must be one")
     return drafts[0]
 

@@ -17,7 +17,7 @@ from lakemq.gateway.decode.arrow_schema import unknown_column
 from lakemq.gateway.decode.arrow_stream import Measured, measure_stream
 from lakemq.gateway.decode.arrow_values import check_values
 from lakemq.gateway.decode.flatbuffer import Malformed
-from lakemq.gateway.decode.limits import Limits
+from lakemq.gateway.decode.limits import AT_ONCE_BYTES_MAX, AT_ONCE_VALUES_MAX, Limits, TakesLong
 from lakemq.model.columns import REQUEST, SINK
 from lakemq.model.errors import InvalidArrow, MessageTooLarge
 
@@ -41,8 +41,8 @@ class ArrowRows(NamedTuple):
 
 
 def decode_arrow(body: bytes, limits: Limits, known: pa.Schema = REQUEST) -> ArrowRows:
-    """The rows of a stream, 1 to 1,000,000, with columns of `known`; raises `InvalidArrow` or
-    `MessageTooLarge`."""
+    """The rows of a stream, 1 to 1,000,000, with columns of `known`; raises `InvalidArrow`, `MessageTooLarge` or
+    `TakesLong`."""
     try:
         measured = measure_stream(body, limits.request_bytes_max)
         for name in measured.layout.columns:
@@ -50,6 +50,8 @@ def decode_arrow(body: bytes, limits: Limits, known: pa.Schema = REQUEST) -> Arr
                 raise unknown_column(name, known.names)
     except Malformed as fault:
         raise InvalidArrow(str(fault)) from None
+    if limits.at_once and (measured.values > AT_ONCE_VALUES_MAX or measured.inflated_bytes > AT_ONCE_BYTES_MAX):
+        raise TakesLong
     try:
         batches = _read_batches(body, measured, limits)
         batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)

@@ -26,11 +26,12 @@ _RAW = -1
 
 
 class Measured(NamedTuple):
-    """What a stream holds: how many record batches, rows in all, and bytes when inflated."""
+    """What a stream holds: how many record batches, rows in all, values in all arrays, and bytes when inflated."""
 
     layout: Layout
     batches: int
     rows: int
+    values: int
     inflated_bytes: int
 
 
@@ -56,7 +57,7 @@ def measure_stream(stream: bytes, inflated_bytes_max: int) -> Measured:
     if first.body_bytes:
         raise Malformed("the schema has a body")
     layout = read_layout(first.metadata, first.header_at)
-    batches = rows = inflated = metadata = 0
+    batches = rows = values = inflated = metadata = 0
     at = first.next_at
     while (message := _message_at(stream, at)) is not None:
         if message.kind != _RECORD_BATCH:
@@ -71,10 +72,11 @@ def measure_stream(stream: bytes, inflated_bytes_max: int) -> Measured:
         _check_most("messages", rows, ROWS_MAX)
         _check_most("bytes when inflated", inflated, inflated_bytes_max)
         batch.check_arrays()
+        values += batch.values
         at = message.next_at
     if not rows:
         raise Malformed("the stream has no rows")
-    return Measured(layout, batches, rows, inflated)
+    return Measured(layout, batches, rows, values, inflated)
 
 
 def _check_most(what: str, count: int, most: int) -> None:
@@ -141,6 +143,11 @@ class _Batch:
         buffers = _pairs(message.metadata, header, 2)
         _check_bounds(buffers, message.body_bytes)
         self.sizes = _inflated_sizes(stream, message, buffers)
+
+    @property
+    def values(self) -> int:
+        """Of all arrays together."""
+        return sum(self._numbers[::2])
 
     def check_arrays(self) -> None:
         """Hold each array's length against its buffers, and nested nulls against none."""

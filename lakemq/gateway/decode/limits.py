@@ -8,10 +8,12 @@ from lakemq.settings import Gateway
 
 
 class Limits(NamedTuple):
-    """The bounds that are settings: of one message's body and of a request, inflated."""
+    """The bounds that are settings: of one message's body and of a request, inflated. `at_once`: others wait meanwhile,
+    so what takes long is not even begun (`TakesLong`)."""
 
     message_bytes_max: int
     request_bytes_max: int
+    at_once: bool = False
 
     @classmethod
     def of(cls, settings: Gateway) -> Limits:
@@ -19,6 +21,14 @@ class Limits(NamedTuple):
         return cls(settings.message_bytes_max, settings.request_bytes_max)
 
 
+class TakesLong(Exception):
+    """A request that is to be decoded where nobody waits for it; nothing was done yet."""
+
+
+AT_ONCE_BYTES_MAX = 4 * 1024 * 1024
+"""Of an Arrow request, inflated: its body says little of that, as a million empty rows are 464 bytes when packed."""
+AT_ONCE_VALUES_MAX = 32_768
+"""Of all its arrays, nested ones too: that is a matter of milliseconds, whatever is in them."""
 DRAFTS_MAX = 20_000
 """Messages a request in the forms that are decoded one by one: that blocks the event loop."""
 ROWS_MAX = 1_000_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import lru_cache
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ import orjson
 from lakemq.contract.forms import OCTETS, is_form
 from lakemq.contract.media_type import media_type
 from lakemq.gateway.access.caller import caller_of
-from lakemq.gateway.decode import ArrowRows, Limits, decode, inflate
+from lakemq.gateway.decode import ArrowRows, Limits, TakesLong, decode, inflate
 from lakemq.gateway.decode.raw_form import CURLS_OWN, decode_raw
 from lakemq.gateway.placement.bulk import is_large, pack
 from lakemq.gateway.placement.placement import place_draft
@@ -132,6 +133,7 @@ class Producer:
         self._halves = halves
         self._work = work
         self.limits = Limits.of(work.limits)
+        self._at_once_limits = self.limits._replace(at_once=True)
         self.small_bytes = min(SMALL_BYTES, self.limits.message_bytes_max)
         # A topic that isn't open any more is looked up again.
         self.open_topics: dict[str, Topic] = {}
@@ -197,9 +199,11 @@ class Producer:
         headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
         if "idempotency-key" in headers and ack == "none":
             raise InvalidRequest("ack=none has no result to repeat: it takes no Idempotency-Key")
+        answer: Answer | None = None
         if not is_large(headers, body):
-            answer = await self._store_in(scope, name, headers, body, ack, group, at_once)
-        else:
+            with suppress(TakesLong):
+                answer = await self._store_in(scope, name, headers, body, ack, group, at_once)
+        if answer is None:
             client = client_of(scope)
             async with self._work.decoding.room(client):
                 run = self._work.decoding.run_for(client)
@@ -217,10 +221,12 @@ class Producer:
         group: str | None,
         run: Run,
     ) -> Answer:
-        """Decode and store a request; what takes the longer the larger it is, `run` carries out."""
+        """Decode and store a request; what takes the longer the larger it is, `run` carries out. Raises `TakesLong`,
+        before anything is stored, where that is too much to do at once."""
+        limits = self._at_once_limits if run is at_once else self.limits
         scope_of_key = name if group is None else f"{name}/{group}"  # a slash is in no name
         user = caller_of(scope).name
-        rows, key, size = await run(_decode_whole, headers, body, scope_of_key, user, self.limits)
+        rows, key, size = await run(_decode_whole, headers, body, scope_of_key, user, limits)
         count_inflated(scope, len(body), size)
         del body
         topic = await self._open(name)

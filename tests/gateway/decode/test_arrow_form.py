@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakemq.gateway.decode import ArrowRows, Limits, arrow_values, decode
+from lakemq.gateway.decode import ArrowRows, Limits, TakesLong, arrow_values, decode
+from lakemq.gateway.decode.limits import AT_ONCE_BYTES_MAX, AT_ONCE_VALUES_MAX
 from lakemq.model.columns import REQUEST
 from lakemq.model.errors import InvalidArrow, MessageTooLarge
 from tests.gateway.decode.streams import (
@@ -180,6 +181,34 @@ def test_one_property_each_is_taken_and_one_too_many_is_found(count: int) -> Non
     assert f"row {count - 1}: 'a' is there twice" in refused(
         with_column("properties", [*values[:-1], [("a", "1"), ("a", "2")]])
     )
+
+
+@pytest.mark.parametrize(
+    ("table", "more"),
+    [
+        # Regression: a request of 464 bytes had a million messages, which the event loop went through.
+        (bodies(*[b""] * AT_ONCE_VALUES_MAX), bodies(*[b""] * (AT_ONCE_VALUES_MAX + 1))),
+        (bodies(b"x" * (AT_ONCE_BYTES_MAX - 16)), bodies(b"x" * AT_ONCE_BYTES_MAX)),
+    ],
+    ids=["values", "bytes"],
+)
+def test_what_takes_long_is_not_begun_where_others_wait(table: pa.Table, more: pa.Table) -> None:
+    limits = Limits(message_bytes_max=2 * AT_ONCE_BYTES_MAX, request_bytes_max=2 * AT_ONCE_BYTES_MAX)
+    packed = write_stream(more, "zstd")
+    assert len(packed) < 4_096
+    assert rows_of(packed, limits).num_rows == more.num_rows
+    with pytest.raises(TakesLong):
+        rows_of(packed, limits._replace(at_once=True))
+    assert rows_of(write_stream(table, "zstd"), limits._replace(at_once=True)).num_rows == table.num_rows
+
+
+def test_entries_of_properties_count_as_values() -> None:
+    properties = [(f"{number}", "x") for number in range(256)]
+    kind = REQUEST.field("properties").type
+    rows = 100
+    table = pa.table({"body": pa.array([b""] * rows, pa.binary()), "properties": pa.array([properties] * rows, kind)})
+    with pytest.raises(TakesLong):
+        rows_of(write_stream(table, "zstd"), LIMITS._replace(at_once=True))
 
 
 def test_a_null_body_is_refused() -> None:

@@ -128,6 +128,21 @@ def test_arrow_ranges_say_where_the_rows_of_each_queue_are(http: httpx.Client, t
         assert turn or answer["ranges"][0]["first_queue_offset"] == 0
 
 
+@pytest.mark.parametrize("count", [3, 50_000])
+def test_arrow_rows_are_named_as_the_request_says(http: httpx.Client, topic: str, count: int) -> None:
+    """Also where there are so many that the event loop hands them on."""
+    put_topic(http, topic, queues=1)
+    packed = write_arrow(pa.table({"body": pa.array([b""] * count, pa.binary())}))
+    answer = post(http, topic, packed, ARROW, Lakemq_Send_Ids="sender.9").raise_for_status().json()
+    assert answer["count"] == count
+    first = pull(http, topic, offset=0)["messages"][0]
+    last = pull(http, topic, offset=count - 1)["messages"][0]
+    assert [each["properties"] for each in (first, last)] == [
+        {"send_id": "sender.9"},
+        {"send_id": f"sender.{8 + count}"},
+    ]
+
+
 def test_arrow_and_json_put_an_ordering_key_into_the_same_queue(http: httpx.Client, topic: str) -> None:
     keys = [f"order-{number}" for number in range(40)]
     placed = produce(http, topic, *({"body": "j", "ordering_key": key} for key in keys))
