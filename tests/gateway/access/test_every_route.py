@@ -87,8 +87,8 @@ def test_nobody_is_let_in_with_a_token_that_is_none_or_has_expired(scene: Scene,
     transport = httpx.HTTPTransport(local_address=f"127.0.1.{number + 1}", verify=TLS)
     with httpx.Client(transport=transport, base_url=scene.gateway.url, timeout=WAIT_S) as stranger:
         for said in (*(f"Bearer {each}" for each in (*WRONG, wrong_secret, expired)), "Basic YTpi"):
-            headers = {**asked.get("headers", {}), "Authorization": said}
-            answer = stranger.request(method, path, **{**asked, "headers": headers})
+            asked["headers"] = {**asked.get("headers", {}), "Authorization": said}
+            answer = stranger.request(method, path, **asked)
             assert is_problem(answer, 401, "unauthenticated"), said
 
 
