@@ -6,7 +6,7 @@ import sys
 from importlib.util import find_spec
 from typing import Any
 
-from lakemq.cli.for_all import in_front
+from lakemq.cli.for_all import in_front, names_for_all
 from lakemq.cli.help_page import Group
 
 OF_COMMANDS = {
@@ -52,7 +52,7 @@ class Commands(Group):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As the group does."""
-        return super().parse_args(ctx, in_front(args))
+        return super().parse_args(ctx, in_front(names_for_all(self), args))
 
     def invoke(self, ctx: Any) -> object:
         """As the group does. Raises `MissingExtra` for a package that an extra brings."""

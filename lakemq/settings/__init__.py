@@ -242,13 +242,23 @@ class Settings(Section):
                     f"{name}.trusted_proxies allows access from other machines through a proxy: this needs "
                     "auth.required = true; auth.insecure = true allows it without"
                 )
-        if self.tls.on and gateway.advertise.startswith("http:"):
-            raise ValueError(
-                f"gateway.advertise is {gateway.advertise}, but with tls.cert_file the address begins with https://"
-            )
+        return self
+
+    @model_validator(mode="after")
+    def _others_are_told_where_it_is(self) -> Settings:
+        gateway, sql_http = self.gateway, self.sql_http
+        for name, advertise in (("gateway", gateway.advertise), ("sql_http", sql_http.advertise)):
+            if self.tls.on and advertise.startswith("http:"):
+                raise ValueError(
+                    f"{name}.advertise is {advertise}, but with tls.cert_file the address begins with https://"
+                )
         if self.fleet.nameservers and not gateway.advertise and gateway.host in _ANY:
             raise ValueError(
                 f"gateway.host is {gateway.host}, which others can't reach: set gateway.advertise to the address"
+            )
+        if sql_http.enabled and not sql_http.advertise and sql_http.host in _ANY:
+            raise ValueError(
+                f"sql_http.host is {sql_http.host}, which others can't reach: set sql_http.advertise to the address"
             )
         return self
 

@@ -16,6 +16,10 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 
 
+def _with_advertised(hosts: tuple[str, ...], advertise: str) -> tuple[str, ...]:
+    return (*hosts, urlsplit(advertise).netloc) if advertise else hosts
+
+
 class Listener(Section):
     """Where a server listens, and the limits of its connections.
 
@@ -126,7 +130,7 @@ class Gateway(Listener):
     @property
     def names(self) -> tuple[str, ...]:
         """The advertised one is a name of it too."""
-        return (*self.hosts, urlsplit(self.advertise).netloc) if self.advertise else self.hosts
+        return _with_advertised(self.hosts, self.advertise)
 
 
 class SqlHttp(Listener):
@@ -165,6 +169,11 @@ class SqlHttp(Listener):
     @classmethod
     def _advertise(cls, value: str) -> str:
         return check_url(value) if value else value
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The advertised one is a name of it too."""
+        return _with_advertised(self.hosts, self.advertise)
 
     @model_validator(mode="after")
     def _fits(self) -> SqlHttp:

@@ -13,7 +13,7 @@ import typer
 import typer.main
 
 from lakemq.cli.app import app
-from lakemq.cli.for_all import in_front
+from lakemq.cli.for_all import in_front, names_for_all
 
 COMPLETION = {"install_completion", "show_completion"}
 """typer's own options, which write into the shell's files."""
@@ -44,7 +44,7 @@ class Call:
     def flags(self) -> set[Flag]:
         """What of the command line the call gives, the options before the command too."""
         path, command, arguments = _resolve(self.arguments)
-        given = set(in_front(self.arguments)[: len(self.arguments) - len(arguments)])
+        given = set(in_front(FOR_ALL, self.arguments)[: len(self.arguments) - len(arguments)])
         found = {Flag((), param.name) for param in ROOT.params if given & set(param.opts)}
         values, _, seen = command.make_parser(typer.Context(command)).parse_args(list(arguments))
         found |= {Flag(path, param.name) for param in seen if param.param_type_name == "option"}
@@ -56,6 +56,7 @@ class Call:
 
 
 ROOT = cast("Any", typer.main.get_command(app))
+FOR_ALL = names_for_all(ROOT)
 
 
 def commands(group: Any = ROOT, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -131,7 +132,7 @@ def explained(call: Call) -> str:
 
 def _resolve(arguments: list[str]) -> tuple[tuple[str, ...], Any, list[str]]:
     """The names of the command, the command, and what stands after it."""
-    rest = in_front(arguments)
+    rest = in_front(FOR_ALL, arguments)
     while rest and rest[0].startswith("--"):
         rest = rest[1:] if rest[0] == "--version" else rest[2:]
     names: list[str] = []

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lakemq.cli.for_all import in_front
+from lakemq.cli.app import command
+from lakemq.cli.for_all import in_front, names_for_all
+
+NAMES = ("--config", "--token-file")
 
 
 @pytest.mark.parametrize(
@@ -20,4 +23,8 @@ from lakemq.cli.for_all import in_front
     ],
 )
 def test_they_come_in_front(given: str, front: str, others: str) -> None:
-    assert in_front(given.split()) == [*front.split(), *others.split()]
+    assert in_front(NAMES, given.split()) == [*front.split(), *others.split()]
+
+
+def test_they_are_those_of_lakemq_itself_that_take_a_value() -> None:
+    assert names_for_all(command()) == NAMES

@@ -55,7 +55,7 @@ def of_compose(file: Path) -> Iterator[Started]:
     for name, service in said["services"].items():
         assert service["read_only"]
         mounted = {each.split(":")[1] for each in service.get("volumes", ())}
-        ports = {int(each.rsplit(":", 1)[1]) for each in service.get("ports", ())}
+        ports = {int(each.rsplit(":", 1)[-1]) for each in (*service.get("ports", ()), *service.get("expose", ()))}
         yield Started(
             f"{file.name}: {name}",
             service["command"],

@@ -24,6 +24,7 @@ from tests.packaging.containers import (
     DEPLOY,
     KEYS,
     KUBERNETES,
+    NAMESPACE,
     UNITS,
     Started,
     directives,
@@ -36,6 +37,7 @@ from tests.packaging.containers import (
 from tests.packaging.installed import BIN, ROOT
 
 CONTAINERS = [*(each for file in COMPOSE for each in of_compose(file)), *of_kubernetes()]
+JOBS = [each for each in CONTAINERS if each.command == "jobs"]
 ALL = [*CONTAINERS, *of_units()]
 GRACE_S = {
     "gateway": GATEWAY_GRACE_S,
@@ -114,11 +116,30 @@ def test_each_is_asked_where_it_listens(started: Started) -> None:
         "gateway": settings.gateway.port,
         "nameserver": settings.nameserver.port,
         "console": settings.console.port,
-    }.get(started.command)
-    assert started.ports == ({port} if port else set())
-    assert settings.auth.required or started.command == "jobs"
+        "jobs": settings.sql_http.port,
+    }[started.command]
+    assert started.ports == {port}
+    assert settings.auth.required
     if started.command == "gateway" and settings.gateway.advertise:
         assert settings.gateway.advertise.endswith(f":{settings.gateway.port}")
+
+
+@pytest.mark.parametrize(
+    "started", [each for each in CONTAINERS if each.command == "jobs"], ids=lambda each: each.place
+)
+def test_brokers_tell_others_where_jobs_answer_sql(started: Started) -> None:
+    """Regression: they told of the jobs' own loopback, where neither users nor the console find it."""
+    settings = settings_of(started)
+    assert settings.sql_http.host == "0.0.0.0"
+    services = [each for each in documents() if each["kind"] == "Service" and each["metadata"]["name"] == started.place]
+    name = f"{started.place}.{NAMESPACE}.svc.cluster.local" if services else started.place.split(": ")[1]
+    scheme = "https" if settings.tls.on else "http"
+    assert settings.sql_http.advertise == f"{scheme}://{name}:{settings.sql_http.port}"
+    for service in services:
+        assert [each["port"] for each in service["spec"]["ports"]] == [settings.sql_http.port]
+        policies = [each["spec"] for each in documents() if each["kind"] == "NetworkPolicy"]
+        (own,) = [each for each in policies if each["podSelector"]["matchLabels"] == service["spec"]["selector"]]
+        assert own["ingress"][0]["ports"] == [{"port": settings.sql_http.port}]
 
 
 def test_brokers_and_jobs_of_kubernetes_ask_name_servers_by_the_names_these_go_by() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from lakemq.model.errors import SettingsError
 from lakemq.settings import Gateway, load
+from lakemq.settings.listener import SqlHttp
 from lakemq.testing import GatewayProcess
 from lakemq.web.guard import Guard
 from lakemq.web.problems import Answer, Headers
@@ -88,6 +89,13 @@ def test_the_host_that_is_listened_on_and_those_of_the_setting_are_names_too() -
     for host in (b"broker.example:8080", b"mq.example", b"mq.example:8080", b"proxy.example:443"):
         assert ask((b"host", host), gateway=gateway) == "fine"
     assert ask((b"host", b"proxy.example"), gateway=gateway) == "421 wrong_host"
+
+
+@pytest.mark.parametrize(("section", "listener"), [("gateway", Gateway), ("sql_http", SqlHttp)])
+def test_the_address_that_others_are_told_is_a_name(section: str, listener: type[Gateway | SqlHttp]) -> None:
+    guard = Guard(section, listener(advertise="http://jobs.example:8090"), 8090)
+    assert guard.problem(b"GET", b"/v1/sql", [(b"host", b"jobs.example:8090")], False, None) is None
+    assert guard.problem(b"GET", b"/v1/sql", [(b"host", b"other.example:8090")], False, None) is not None
 
 
 def test_the_address_that_a_connection_came_to_is_a_name() -> None:

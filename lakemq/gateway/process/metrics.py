@@ -10,6 +10,7 @@ from prometheus_client.metrics_core import Metric
 from lakemq.gateway.process.broker import Broker
 from lakemq.gateway.process.memory import parts_of
 from lakemq.storage.read.stored_times import stored_by_ms
+from lakemq.web.asgi import Client
 from lakemq.web.families import families, family, histogram
 
 LAKE_QUERY = "lake"
@@ -22,10 +23,10 @@ class BrokerCollector:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    async def collect(self) -> Iterator[Metric]:
+    async def collect(self, client: Client) -> Iterator[Metric]:
         """Its metrics, with the values of now. Raises `LogDamaged`, `Busy`."""
         routing = self._broker.router
-        return self._collect(await routing.overdue.count(), await routing.jobs.describe())
+        return self._collect(await routing.overdue.count(client), await routing.jobs.describe(client))
 
     def _collect(self, overdue: dict[str, int], jobs: dict[str, dict[str, Any]]) -> Iterator[Metric]:
         yield from self._requests()

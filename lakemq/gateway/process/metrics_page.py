@@ -20,6 +20,7 @@ from lakemq.model.histogram import DURATION_BOUNDS_S
 from lakemq.model.named import OTHER, NamedCounts, Told
 from lakemq.model.traffic import COUNTS, NUMBERS, Traffic
 from lakemq.storage.state.routing_state import UNKNOWN
+from lakemq.web.asgi import Client
 from lakemq.web.families import counted, families
 
 _TOPIC = ("messages_in", "bytes_in", "messages_out", "bytes_out")
@@ -58,15 +59,15 @@ class MetricsPage:
         self._topics = NamedCounts(NUMBERS, limits.metrics_topics_max)
         self._groups = NamedCounts(len(_COUNTED), limits.metrics_groups_max)
 
-    async def write(self) -> bytes:
-        """The page, with the values of now. For one at a time."""
+    async def write(self, client: Client) -> bytes:
+        """The page, with the values of now. For one at a time. Raises `LogDamaged`, `Busy`."""
         broker = self._broker
         groups = await broker.groups.numbers()
         routing = broker.log.routing
         unknown = Numbers(dead_letters_open=routing.dead_of.count(UNKNOWN, routing.dead))
         there = list(broker.log.topics)
         topics = await all_of((topic.name, topic.traffic) for topic in there if topic.traffic.messages)
-        plain = await all_of(await self._plain.collect())
+        plain = await all_of(await self._plain.collect(client))
         return await asyncio.to_thread(self._written, plain, topics, groups, unknown)
 
     def _written(

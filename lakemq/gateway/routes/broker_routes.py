@@ -116,7 +116,7 @@ async def _hear_sql(jobs: Jobs, caller: Caller, sql: str) -> None:
 
 
 def make_router(
-    broker: Operated, log: CommitLog, jobs: Jobs, work: Work, metrics: Callable[[], Awaitable[bytes]]
+    broker: Operated, log: CommitLog, jobs: Jobs, work: Work, metrics: Callable[[Client], Awaitable[bytes]]
 ) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter()
@@ -138,8 +138,9 @@ def make_router(
 
     @serves(router, routes.METRICS)
     async def get_metrics(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
-        async with work.listing.place(client_of(request.scope)):
-            return Response(await metrics(), media_type=CONTENT_TYPE_LATEST)
+        client = client_of(request.scope)
+        async with work.listing.place(client):
+            return Response(await metrics(client), media_type=CONTENT_TYPE_LATEST)
 
     @serves(router, routes.BROKER)
     async def describe(request: Request) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]

@@ -26,10 +26,6 @@ ADDRESSES_MAX = 64
 """So many addresses of SQL, each by who said it, are remembered as no news."""
 
 
-WAITING_MAX = 1_000
-"""So many requests wait for a look at the log, and are refused past that."""
-
-
 class Heartbeat(NamedTuple):
     """What a job says of itself: it has read `topics` (None: all) below `position`, and decided by the time
     `clock_ms`; None: it reads no log."""
@@ -49,7 +45,8 @@ class _Heard(NamedTuple):
 class Jobs:
     """Who was heard of when. In memory only: after a start nobody was."""
 
-    def __init__(self, log: CommitLog, plans: Plans, clock: Clock, client_share: float) -> None:
+    def __init__(self, log: CommitLog, plans: Plans, clock: Clock, looks: Gate) -> None:
+        """`looks`: where requests take turns to look at the log."""
         self._log = log
         self._plans = plans
         self._clock = clock
@@ -57,7 +54,7 @@ class Jobs:
         self._dead: set[str] = set()
         self._sql: tuple[str, int] | None = None
         self._said: OrderedDict[tuple[str, str], None] = OrderedDict()
-        self._gate = Gate(1, WAITING_MAX, client_share)
+        self._looks = looks
         self.levels = JobLevels(clock)
         """Of what they write to their logs."""
 
@@ -141,6 +138,6 @@ class Jobs:
             return None
         if beat.topics is None:
             return max(self._log.next_position - beat.position, 0)
-        async with self._gate.place(client):  # the next one finds what this one read
+        async with self._looks.place(client):  # the next one finds what this one read
             end = await self._plans.end_of(beat.topics, beat.position, asyncio.to_thread)
         return end() - beat.position

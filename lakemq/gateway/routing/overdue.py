@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice, takewhile
 
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor
 from lakemq.gateway.routing.deliveries import Deliveries
+from lakemq.gateway.routing.jobs import Jobs
 from lakemq.gateway.routing.nacks import Nacks
 from lakemq.gateway.routing.transactions import Transactions
 from lakemq.model.decide import Kind, of_half
@@ -37,8 +38,6 @@ AGAIN_MS = 60_000
 """What could not be decided, as it can't be read, is looked at again so much later."""
 QUIET_MS = 60_000
 COUNTED_MAX = 10_000
-WAITING_MAX = 1_000
-"""So many requests wait for a look at the log, and are refused past that."""
 GRACE_MS = 5_000
 """What counts as overdue where the gateway decides nothing itself."""
 JOB_OF = {Kind.DELAY: "delay", Kind.TRANSACTION: "transaction", Kind.NACK: "retry"}
@@ -46,9 +45,8 @@ JOB_OF = {Kind.DELAY: "delay", Kind.TRANSACTION: "transaction", Kind.NACK: "retr
 
 
 class Overdue:
-    """Looks for what is overdue by `routing.grace_ms`, some at a time. `decided_up_to`: until what due time
-    the delay query has decided all there is, 0 when nobody knows. `is_alive`: whether that job is; where it isn't, or
-    never was, nobody else will decide, and there is no grace to wait for."""
+    """Looks for what is overdue by `routing.grace_ms`, some at a time. Where the job that decides it isn't alive, or
+    never was, nobody else will, and there is no grace to wait for."""
 
     def __init__(
         self,
@@ -56,19 +54,19 @@ class Overdue:
         carriers: tuple[Deliveries, Transactions, Nacks],
         settings: Settings,
         clock: Clock,
-        decided_up_to: Callable[[], int],
-        look_at_jobs: Callable[[], None],
-        is_alive: Callable[[str], bool],
+        jobs: Jobs,
+        looks: Gate,
     ) -> None:
+        """`looks`: where requests take turns to look at the log."""
         self._executor = executor
         self._deliveries, self._transactions, self._nacks = carriers
         self._limits = settings.transactions
         self._decides = settings.routing.grace_ms >= 0
         self._grace_ms = settings.routing.grace_ms if self._decides else GRACE_MS
         self._clock = clock
-        self._decided_up_to = decided_up_to
-        self._look_at_jobs = look_at_jobs
-        self._is_alive = is_alive
+        self._lead_ms = settings.routing.lead_ms
+        self._jobs = jobs
+        self._looks = looks
         self.decided = {Kind.DELAY: 0, Kind.TRANSACTION: 0, Kind.NACK: 0}
         """How many the gateway has decided so, since it started."""
         self._begin_ms = 0
@@ -76,7 +74,6 @@ class Overdue:
         self._late_ms: int | None = None
         self._is_alone = False
         self._task: asyncio.Task[None] | None = None
-        self._gate = Gate(1, WAITING_MAX, settings.gateway.client_share)
 
     def start(self) -> None:
         """Begin to look; the queries have a grace from now on for what was overdue before."""
@@ -118,7 +115,7 @@ class Overdue:
 
     def _at_ms(self, kind: Kind, now_ms: int) -> int:
         """What was due until then is decided here now."""
-        return now_ms - self._grace_ms if not self._decides or self._is_alive(JOB_OF[kind]) else now_ms
+        return now_ms - self._grace_ms if not self._decides or self._jobs.is_alive(JOB_OF[kind]) else now_ms
 
     def _until_due(self, now_ms: int) -> Iterator[int]:
         """How long it is until what isn't decided here yet is, the first of each kind but nacks."""
@@ -140,7 +137,7 @@ class Overdue:
 
     async def look(self) -> bool:
         """Decide some of what is overdue; whether there may be more. Raises `StoreUnwritable`."""
-        self._look_at_jobs()
+        self._jobs.look()
         now_ms = self._clock.now_ms()
         if self._executor.log.refusal() is not None:
             return False
@@ -158,7 +155,7 @@ class Overdue:
         return more
 
     def _say(self, now_ms: int, acted: set[Kind]) -> None:
-        late = any(self._is_alive(JOB_OF[kind]) for kind in acted)
+        late = any(self._jobs.is_alive(JOB_OF[kind]) for kind in acted)
         if late and self._late_ms is None:
             logger.warning("what is overdue by %d ms is decided here: the routing queries are late", self._grace_ms)
         if late:
@@ -177,7 +174,7 @@ class Overdue:
     def _sort_out(self, at_ms: int) -> bool:
         """Sort out some of what waits in a wide slot, when some of it is due. Not while the query decides it all in
         time."""
-        if self._decided_up_to() > at_ms:
+        if self._jobs.decided_up_to(JOB_OF[Kind.DELAY], self._lead_ms) > at_ms:
             return False
         state = self._executor.state
         for slot in state.dues.begun(at_ms + SORT_AHEAD_MS):
@@ -272,7 +269,7 @@ class Overdue:
         at_ms = self._clock.now_ms() - self._grace_ms
         end = 0
         if state.nacks:
-            async with self._gate.place(client):  # the next one finds the index in memory
+            async with self._looks.place(client):  # the next one finds the index in memory
                 end = await self._end(at_ms)
         over = state.transactions.over(at_ms, limits.timeout_ms, limits.check_interval_ms)
         return {

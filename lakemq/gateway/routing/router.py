@@ -34,6 +34,10 @@ from lakemq.storage.segment.content import Content
 from lakemq.storage.segment.frame import Meta, Run
 from lakemq.storage.state.routing_state import RoutingState
 from lakemq.traces.spans import Spans
+from lakemq.web.gate import Gate
+
+LOOKS_WAITING_MAX = 1_000
+"""So many requests wait for a look at the log, how far jobs are or what is overdue, and are refused past that."""
 
 
 class Router:
@@ -51,14 +55,12 @@ class Router:
         self.checks = Checks(self.executor, secret_ids, clock, settings.transactions.check_answer_ms, wait)
         self.recalls = Recalls(self.executor)
         self.run_out = RunOut(self.executor, clock, lead_ms > 0, settings.routing.grace_ms)
-        self.jobs = Jobs(store.log, store.plans, clock, settings.gateway.client_share)
+        looks = Gate(1, LOOKS_WAITING_MAX, settings.gateway.client_share)
+        self.jobs = Jobs(store.log, store.plans, clock, looks)
         self.acknowledger = Acknowledger(self.executor, secret_ids, self.run_out)
         self.nacks = Nacks(self.executor, settings, lead_ms > 0, self.acknowledger)
         carriers = self.deliveries, self.transactions, self.nacks
-        decided_up_to = partial(self.jobs.decided_up_to, "delay", lead_ms)
-        self.overdue = Overdue(
-            self.executor, carriers, settings, clock, decided_up_to, self.jobs.look, self.jobs.is_alive
-        )
+        self.overdue = Overdue(self.executor, carriers, settings, clock, self.jobs, looks)
         self.pending = Pending(self.executor, settings.transactions)
         self.decisions = Decisions(self.executor, self.deliveries, self.transactions, self.nacks, self.run_out)
 

@@ -6,14 +6,16 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakemq.gateway.cold.by_key import KeySearch
+from lakemq.gateway.process.metrics_page import MetricsPage
 from lakemq.gateway.requests.requests import Requests
 from lakemq.gateway.routing.jobs import ALIVE_MS, Heartbeat
 from lakemq.gateway.routing.nacks import Nack
-from lakemq.model.errors import LogDamaged
+from lakemq.model.errors import Busy, LogDamaged
 from lakemq.model.message import Draft
 from lakemq.storage.read.sealed_indexes import UNUSED_MAX
 from lakemq.storage.segment.frame_rows import FrameRows
@@ -237,6 +239,28 @@ def test_one_look_is_for_all_who_ask_meanwhile_how_far_jobs_are(harness: Routing
     assert first["delay"]["lag"] == 0
     assert others == [first, first]
     assert files.indexes_read == SEGMENTS
+
+
+def test_who_asks_for_all_that_looks_at_the_log_waits_for_one_look_and_is_refused_past_a_share(
+    tmp_path: Path, files: _Meanwhile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is overdue, how far jobs are, and the metrics, which have both: one count of who waits."""
+    monkeypatch.setattr("lakemq.gateway.routing.router.LOOKS_WAITING_MAX", 4)  # three of them of one client
+    harness = harness_with_a_nack(tmp_path, files)
+    harness.run(begin_segment(harness.broker.log))
+    router, page = harness.broker.router, MetricsPage(harness.broker)
+    router.jobs.hear([Heartbeat("retry", 0, 0, frozenset({"of nobody"}))])
+    forget_all(harness)
+
+    async def asking() -> list[Any]:
+        parts = [router.overdue.count("1.1.1.1"), router.jobs.describe("1.1.1.1")]
+        pages = [page.write(client) for client in ["1.1.1.1"] * 3 + ["2.2.2.2"]]
+        return await asyncio.gather(*parts, *pages, return_exceptions=True)
+
+    *_, refused, of_another = harness.run(asking())
+    assert isinstance(refused, Busy)
+    assert isinstance(of_another, bytes)
+    harness.stop()
 
 
 def forget_all(harness: RoutingHarness) -> None:

@@ -89,5 +89,16 @@ def test_addresses_are_the_same_in_any_case() -> None:
     with pytest.raises(SettingsError, match=r"gateway\.advertise is http://a:1, but with tls\.cert_file"):
         load(None, tls | {"LAKEMQ_GATEWAY__ADVERTISE": "HTTP://A:1"})
     assert load(None, tls | {"LAKEMQ_GATEWAY__ADVERTISE": "HTTPS://A:1/"}).gateway.advertise == "https://a:1"
+    with pytest.raises(SettingsError, match=r"sql_http\.advertise is http://a:1, but with tls\.cert_file"):
+        load(None, tls | {"LAKEMQ_SQL_HTTP__ADVERTISE": "http://a:1"})
     names = load(None, {"LAKEMQ_FLEET__NAMESERVERS": "HTTPS://A:1,https://a:1"}).fleet.nameservers
     assert names == ("https://a:1",)
+
+
+def test_jobs_that_answer_sql_at_all_addresses_say_which_others_use() -> None:
+    """Brokers hand it on: 0.0.0.0 would lead each client to its own machine."""
+    everywhere = {"LAKEMQ_SQL_HTTP__HOST": "0.0.0.0", "LAKEMQ_AUTH__INSECURE": "true"}
+    with pytest.raises(SettingsError, match=r"sql_http\.host is 0\.0\.0\.0, .*: set sql_http\.advertise"):
+        load(None, everywhere)
+    assert load(None, everywhere | {"LAKEMQ_SQL_HTTP__ADVERTISE": "http://jobs:8090"}).sql_http.names == ("jobs:8090",)
+    assert not load(None, everywhere | {"LAKEMQ_SQL_HTTP__ENABLED": "false"}).sql_http.enabled

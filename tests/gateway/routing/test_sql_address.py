@@ -41,7 +41,7 @@ def test_everybody_learns_of_himself_who_he_is(tmp_path: Path) -> None:
 
 def test_an_address_goes_with_the_jobs() -> None:
     clock, nothing = ManualClock(), Any
-    jobs: Any = Jobs(nothing, nothing, clock, 1.0)  # pyright: ignore[reportArgumentType]
+    jobs: Any = Jobs(nothing, nothing, clock, nothing)  # pyright: ignore[reportArgumentType]
     jobs.hear_sql("jobs", "http://127.0.0.1:1")
     clock.time_ms += ALIVE_MS
     assert jobs.sql == "http://127.0.0.1:1"
@@ -50,7 +50,7 @@ def test_an_address_goes_with_the_jobs() -> None:
 
 
 def test_who_said_which_address_is_remembered_up_to_a_bound() -> None:
-    jobs: Any = Jobs(Any, Any, ManualClock(), 1.0)  # pyright: ignore[reportArgumentType]
+    jobs: Any = Jobs(Any, Any, ManualClock(), Any)  # pyright: ignore[reportArgumentType]
     assert jobs.is_news("a", "http://x:0")
     for each in range(ADDRESSES_MAX + 1):
         jobs.hear_sql("a", f"http://x:{each}")

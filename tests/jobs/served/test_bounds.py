@@ -23,6 +23,7 @@ from lakemq.web.listen import CantListen
 from lakemq.web.tls import Tls
 from tests.certificates import Authority
 from tests.jobs.served.scene import Scene
+from tests.ports import free_port
 
 LONG = "SELECT count(*) FROM messages a, live.messages b WHERE a.position + b.position < 0"
 """Rows in such a number that nobody waits for them."""
@@ -102,6 +103,22 @@ def test_a_port_that_is_taken_is_said(scene: Scene, spark: SparkSession) -> None
     port = int(scene.server.url.rpartition(":")[2])
     with pytest.raises(CantListen):
         SqlServer(spark, lambda: scene.gateway.url, SqlHttp(port=port))
+
+
+def test_it_is_asked_at_the_address_that_brokers_tell(scene: Scene, spark: SparkSession) -> None:
+    """Regression: under that name it answered 421, unless `sql_http.hosts` had it too. So it is in deploy/compose."""
+    port = free_port()
+    server = SqlServer(
+        spark, lambda: scene.gateway.url, SqlHttp(host="0.0.0.0", port=port, advertise=f"http://jobs:{port}")
+    )
+    server.start()
+    try:
+        assert server.url == f"http://jobs:{port}"
+        headers = {"Authorization": f"Bearer {scene.tokens['max']}", "Host": f"jobs:{port}"}
+        asked: dict[str, Any] = {"json": {"statement": "SELECT 1 AS x"}, "headers": headers, "timeout": WAIT_S}
+        assert httpx.post(f"http://127.0.0.1:{port}/v1/sql", **asked).json()["rows"] == [[1]]
+    finally:
+        server.stop()
 
 
 def test_with_certificates_it_is_asked_by_tls(scene: Scene, spark: SparkSession, tmp_path: Path) -> None:
