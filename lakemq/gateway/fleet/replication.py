@@ -293,7 +293,9 @@ class Replication:
             self._elected.look()
 
     def _look_at_size(self) -> None:
-        """Take no more where too few are in sync, and promise nothing of what is written."""
+        """Take no more where too few are in sync, and promise nothing of what is written. Answers say who is
+        missing."""
+        self._log.confirmed.missing = b",".join(b"%d" % each for each in self.missing)
         count, least, log = len(self._in_sync.record.members), self._settings.min_in_sync, self._log
         if count >= least:
             log.too_few = None
@@ -376,6 +378,7 @@ class Replication:
         if replica in self.missing:
             self._begun.set()  # the record is to forget one that was here before this process, too
         self._in_sync.forget(replica)
+        self._look_at_size()
         self._look()
         return {"removed": replica, "in_sync": self.in_sync}
 

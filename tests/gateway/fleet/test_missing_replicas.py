@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -27,20 +28,37 @@ def says(http: httpx.Client, *missing: int) -> bool:
     return (said.json()["missing"], ready.json()["degraded"]) == (list(missing), lines)
 
 
+def named_by_sends(http: httpx.Client) -> set[str | None]:
+    """What the answers to sends name: to raw ones, without ASGI and with it, to JSON, to halves of either form."""
+    sends: list[tuple[str, dict[str, Any]]] = [
+        ("t/messages", {"content": b"raw"}),
+        ("t/messages", {"content": iter([b"ra", b"w"])}),
+        ("t/messages", {"content": b"raw", "params": {"ack": "sync"}}),
+        ("t/messages", {"json": {"messages": [{"body": "json"}]}, "headers": {"Idempotency-Key": "k"}}),
+        ("t/transactions", {"content": b"half", "params": {"producer_group": "g"}}),
+        ("t/transactions", {"json": {"messages": [{"body": "half"}]}, "params": {"producer_group": "g"}}),
+    ]
+    answers = [http.post(f"/v1/topics/{path}", **content) for path, content in sends]
+    assert [each.status_code for each in answers] == [200] * len(sends)
+    return {each.headers.get("lakemq-missing-replicas") for each in answers}
+
+
 @begins_again_after(STILL_S)
 def test_who_takes_the_place_of_a_leader_says_that_this_one_is_missing_until_it_is_back(tmp_path: Path) -> None:
     with replicas(tmp_path, **PATIENT) as fleet:
         assert says(fleet.http(0))
+        assert named_by_sends(fleet.http(0)) == {None}
         fleet.kill(0)
         assert fleet.leader() == 1
         wait_until(lambda: says(fleet.http(1), 0))
-        produce(fleet.http(1), "t", "alone")
+        assert named_by_sends(fleet.http(1)) == {"0"}
         fleet.stop(1)
         fleet.start(1)
         wait_until(lambda: says(fleet.http(1), 0))
         fleet.start(0)
         fleet.in_sync(0, 1)
         wait_until(lambda: says(fleet.http(1)))
+        assert named_by_sends(fleet.http(1)) == {None}
 
 
 @begins_again_after(STILL_S)
@@ -52,8 +70,10 @@ def test_a_replica_that_was_removed_is_missing_for_no_later_leader(tmp_path: Pat
         fleet.stop(0)
         fleet.start(0)
         wait_until(lambda: says(fleet.http(0), 1))
+        assert named_by_sends(fleet.http(0)) == {"1"}
         fleet.http(0).post("/v1/broker/remove", json={"replica": 1}).raise_for_status()
         assert says(fleet.http(0))
+        assert named_by_sends(fleet.http(0)) == {None}
         wait_until(lambda: broker_of(fleet.http(0))["replication"]["record_version"] > version + 1)
         fleet.stop(0)
         fleet.start(0)
