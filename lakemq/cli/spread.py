@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import TextColumn
@@ -12,8 +13,11 @@ from rich.progress import TextColumn
 from lakemq.cli.brokers import Named, ask_each, connect_all
 from lakemq.cli.options import Broker, Nameservers
 from lakemq.cli.output import note, progress
-from lakemq.model.errors import Busy, GroupNotFound, InvalidRequest
+from lakemq.model.errors import Busy, GroupNotFound, InvalidRequest, SchemaNotFound
 from lakemq.model.topic_config import TopicConfig
+
+if TYPE_CHECKING:
+    from lakemq.client.http import HttpClient
 
 LOOK_S = 0.5
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic: 1 to 127 of A-Z a-z 0-9 _ -.")]
@@ -31,7 +35,7 @@ def spread(
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Create a topic on the brokers that lack it, configured as elsewhere.
+    """Create a topic on the brokers that lack it, configured as elsewhere, with its schema.
 
     The queue of an ordering key depends on the number of queues, so most keys move to another queue. New messages of
     a key may then be consumed before older ones that wait in the old queue. --drain prevents that: the topic takes no
@@ -53,11 +57,13 @@ def spread(
         queues = max(len(content["queues"]) for content in found.values())
         permission = max((content["permission"] for content in found.values()), key=len)
         config = {name: next(iter(found.values()))[name] for name in TopicConfig._fields}
+        schemas = _schemas_of(topic, having)
         if drain:
-            _Drained(topic, queues, permission, config).spread(having, lacking, found, wait)
+            _Drained(topic, queues, permission, config, schemas).spread(having, lacking, found, wait)
         else:
             for each in lacking:
                 _make(topic, queues, each, permission, config)
+                _give(topic, each, schemas)
             note("keys have other queues now: what is sent may overtake what was sent before (--drain avoids that)")
 
 
@@ -65,8 +71,11 @@ class _Drained:
     """A topic that is made everywhere before it is opened anywhere, and then opened at all brokers together: until the
     last one is open keys have the queues of the others."""
 
-    def __init__(self, topic: str, queues: int, permission: str, config: dict[str, Any]) -> None:
+    def __init__(
+        self, topic: str, queues: int, permission: str, config: dict[str, Any], schemas: list[dict[str, Any]]
+    ) -> None:
         self._topic, self._queues, self._permission, self._config = topic, queues, permission, config
+        self._schemas = schemas
 
     def spread(self, having: list[Named], lacking: list[Named], found: dict[str, Any], wait_s: float) -> None:
         """Drain it where it is, and open it, as it was there, wherever it has been made."""
@@ -80,6 +89,7 @@ class _Drained:
                 _make(self._topic, self._queues, each, "r", self._config)
                 counts[each.name], opened[each.name] = self._queues, self._permission
                 made.append(each)
+                _give(self._topic, each, self._schemas)
         finally:  # also when it is interrupted, takes too long, or one can't make it: nowhere does it stay closed
             _permit(self._topic, made, counts, opened)
         note(f"topic {self._topic} takes messages again")
@@ -88,6 +98,23 @@ class _Drained:
 def _make(topic: str, queues: int, broker: Named, permission: str, config: dict[str, Any]) -> None:
     broker.client.create_topic(topic, queues, permission, config)
     note(f"made topic {topic} at {broker.name}")
+
+
+def _schemas_of(topic: str, brokers: list[Named]) -> list[dict[str, Any]]:
+    """All versions of the topic's schema, ascending, of the broker that has the newest; none where it has no schema."""
+    found: list[tuple[dict[str, Any], HttpClient]] = []
+    for _, client in brokers:
+        with suppress(SchemaNotFound):
+            found.append((client.schema(topic), client))
+    if not found:
+        return []
+    newest, client = max(found, key=lambda each: each[0]["version"])
+    return [client.schema(topic, version) for version in newest["versions"]]
+
+
+def _give(topic: str, broker: Named, schemas: list[dict[str, Any]]) -> None:
+    for each in schemas:
+        broker.client.set_schema(topic, each["schema"], each["type"], table=each["table"])
 
 
 def _permit(topic: str, brokers: list[Named], counts: dict[str, int], permissions: dict[str, str]) -> None:

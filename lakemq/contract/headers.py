@@ -80,6 +80,9 @@ ANSWERS: tuple[Header, ...] = (
         "`first-last,…`: offsets (of the log: positions) that are gone for good",
     ),
     Header("Lakemq-Expired", "pull, but for JSON", "how many expired messages were skipped; left out if none"),
+    Header(
+        "Lakemq-Missing-Replicas", "sends", "`0,2`: replicas that lack what was stored; left out if none is missing"
+    ),
     Header("Lakemq-Truncated", "SQL as CSV or Arrow", "whether there are more rows"),
     Header("Lakemq-Log-Id", "reads of the log", "which log was read"),
     Header("Lakemq-Epoch", "reads of the log", "the epoch in which the log is written now"),

@@ -118,6 +118,7 @@ FLEET = (
     _gauge("leads", "1 while this replica leads the broker."),
     _gauge("epoch", "In which epoch the log is: each leader that is elected begins one."),
     _gauge("in_sync_replicas", "On the leader: replicas in sync, including itself."),
+    _gauge("missing_replicas", "On the leader: replicas that were in sync, aren't, and were not removed."),
     _gauge("too_few_replicas", "On the leader: 1 while too few replicas are in sync to write."),
     _gauge("following", "Of a follower: 1 while the primary's log is followed."),
     _gauge("truncated_messages", "Of a follower: messages cut off its log as it was opened: its primary lacks them."),

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from lakemq.model.beat import Beat
-from lakemq.model.in_sync import Member, Record
+from lakemq.model.in_sync import Member, Record, with_members
 
 FIRST_REPLICA = 0
 """Who begins where there is no record yet. No other does: one that had an older log would put it in the newer one's
@@ -94,8 +94,8 @@ def forced(record: Record, member: Member, epoch: int) -> Record:
 
 
 def _led_by(record: Record, member: Member, others: list[Member]) -> Record:
-    members = tuple(sorted([*others, member]))
-    return Record(member.replica, record.epoch + 1, record.version + 1, members, record.log_id)
+    led = with_members(record, sorted([*others, member]))
+    return led._replace(leader=member.replica, epoch=record.epoch + 1)
 
 
 def leads_by(record: Record, own: Record) -> bool:

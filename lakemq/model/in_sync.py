@@ -29,13 +29,15 @@ class Member(NamedTuple):
 
 class Record(NamedTuple):
     """Who leads, under which epoch, and who is in sync: the leader is one of `members`, which ascend. All of that is
-    about the log of that id."""
+    about the log of that id. `missing`: the replicas, ascending, that were members, aren't, and may come back; no
+    promise rests on it, and versions that don't know it leave it out."""
 
     leader: int
     epoch: int
     version: int
     members: tuple[Member, ...]
     log_id: str
+    missing: tuple[int, ...] = ()
 
     @property
     def replicas(self) -> list[int]:
@@ -48,20 +50,21 @@ def record_of(fields: Mapping[str, Any]) -> Record:
     try:
         members = tuple(Member(int(replica), str(incarnation)) for replica, incarnation in fields["members"])
         numbers = int(fields["leader"]), int(fields["epoch"]), int(fields["version"])
-        return Record(*numbers, members, str(fields["log_id"]))
+        missing = tuple(int(replica) for replica in fields.get("missing", ()))
+        return Record(*numbers, members, str(fields["log_id"]), missing)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"this is no record of who leads: {error!r}") from None
 
 
 def grown(record: Record, member: Member) -> Record:
     """The record with one member more."""
-    return _with(record, sorted([*record.members, member]))
+    return with_members(record, sorted([*record.members, member]))
 
 
 def shrunk(record: Record, gone: Iterable[Member]) -> Record:
     """The record without these members; never without its leader."""
     left = set(gone)
-    return _with(record, [each for each in record.members if each not in left or each.replica == record.leader])
+    return with_members(record, [each for each in record.members if each not in left or each.replica == record.leader])
 
 
 def begun(record: Record | None, leader: Member, epoch: int, log_id: str) -> Record:
@@ -69,11 +72,20 @@ def begun(record: Record | None, leader: Member, epoch: int, log_id: str) -> Rec
     if record is None:
         return Record(leader.replica, epoch, 0, (leader,), log_id)
     others = [each for each in record.members if each.replica != leader.replica]
-    return Record(leader.replica, epoch, record.version + 1, tuple(sorted([*others, leader])), log_id)
+    return with_members(record, sorted([*others, leader]))._replace(leader=leader.replica, epoch=epoch, log_id=log_id)
 
 
-def _with(record: Record, members: Iterable[Member]) -> Record:
-    return record._replace(version=record.version + 1, members=tuple(members))
+def forgotten(record: Record, replicas: Iterable[int]) -> Record:
+    """The record in which these aren't missing any more: they won't be back."""
+    missing = tuple(each for each in record.missing if each not in set(replicas))
+    return record._replace(version=record.version + 1, missing=missing)
+
+
+def with_members(record: Record, members: Iterable[Member]) -> Record:
+    """The record of the next version, with these members; who was one and isn't is missing."""
+    left = tuple(members)
+    missing = {*record.missing, *record.replicas}.difference(each.replica for each in left)
+    return record._replace(version=record.version + 1, members=left, missing=tuple(sorted(missing)))
 
 
 def may_replace(new: Record, current: Record | None) -> bool:
@@ -121,6 +133,7 @@ class InSync:
             each.replica: _Follower(each, now_ms, 0, now_ms) for each in record.members if each.replica != record.leader
         }
         self._retired: dict[int, deque[str]] = {}
+        self._forgotten: set[int] = set()
 
     # What followers say ----------------------------------------------------------------------
 
@@ -162,9 +175,15 @@ class InSync:
     def forget(self, replica: int) -> None:
         """It isn't a member, and won't be back; when it is heard all the same, it is as if for the first time."""
         if replica not in self.record.replicas and (self.proposed is None or replica not in self.proposed.replicas):
+            self._forgotten.update({replica}.intersection(self.record.missing))
             self._followers.pop(replica, None)
             if self.joining is not None and self.joining.replica == replica:
                 self.joining = None
+
+    @property
+    def missing(self) -> list[int]:
+        """The replicas that were members, aren't, and weren't forgotten."""
+        return [each for each in self.record.missing if each not in self._forgotten]
 
     def knows(self, member: Member) -> bool:
         """Whether it is the replica's current incarnation."""
@@ -211,6 +230,8 @@ class InSync:
         if self.proposed is None:
             gone = [each for each in self._counted() if each != self.joining and not self._is_well(each, now_ms)]
             self.proposed = shrunk(self.record, gone) if gone else self._growth(confirmed_position, now_ms)
+        if self.proposed is None and self._forgotten:
+            self.proposed = forgotten(self.record, self._forgotten)
         return self.proposed
 
     def _growth(self, confirmed_position: int, now_ms: int) -> Record | None:
@@ -246,5 +267,6 @@ class InSync:
     def settle(self, record: Record) -> None:
         """This record, which `is_own`, is in force for certain."""
         self.record = record
+        self._forgotten.intersection_update(record.missing)
         if self.proposed is not None and record.version >= self.proposed.version:
             self.proposed = None

@@ -86,6 +86,24 @@ def test_a_topic_is_spread_over_brokers_that_lack_it(run: Run, fleet: Fleet, top
     assert run("topic", "spread", "nobody-has-it", "--nameservers", fleet.nameserver).code == 1
 
 
+@pytest.mark.parametrize("drain", [[], ["--drain", "--wait", "60"]], ids=["at once", "drained"])
+def test_a_topic_is_spread_with_all_versions_of_its_schema(
+    run: Run, fleet: Fleet, topic: str, drain: list[str]
+) -> None:
+    with HttpClient(fleet.urls["a"]) as at_a, HttpClient(fleet.urls["b"]) as at_b:
+        at_a.create_topic(topic, 1)
+        for names in (["id"], ["id", "total"]):
+            at_a.set_schema(topic, {"type": "object", "properties": {name: {"type": "integer"} for name in names}})
+        at_a.set_schema(topic, at_a.schema(topic)["schema"], table=True)
+        spread = run("topic", "spread", topic, *drain, "--nameservers", fleet.nameserver)
+        assert spread.code == 0, spread.stderr
+        same = ("version", "versions", "type", "schema", "columns", "table")
+        for version in (1, 2, None):
+            said = [each.schema(topic, version) for each in (at_a, at_b)]
+            assert [said[0][name] for name in same] == [said[1][name] for name in same]
+    assert [fleet.topic(name, topic)["permission"] for name in "ab"] == ["rw", "rw"]
+
+
 def test_a_topic_is_drained_before_it_is_spread(run: Run, fleet: Fleet, topic: str) -> None:
     put(fleet.urls["a"], topic, ["one", "two", "three"])
     drain = ["topic", "spread", topic, "--drain", "--nameservers", fleet.nameserver]

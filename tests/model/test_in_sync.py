@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
 
 import pytest
@@ -16,8 +17,10 @@ from lakemq.model.in_sync import (
     Record,
     begun,
     confirmed,
+    forgotten,
     grown,
     may_replace,
+    record_of,
     shrunk,
 )
 from tests.model.in_sync_fleet import SILENT_MS, Broken, Fleet, Follower
@@ -30,8 +33,47 @@ BOTH = grown(ALONE, ONE)
 
 def test_a_record_grows_and_shrinks_by_one_version_each_and_keeps_its_leader() -> None:
     assert grown(grown(ALONE, TWO), ONE) == Record(0, 1, 2, (LEADER, ONE, TWO), LOG)
-    assert shrunk(BOTH, [ONE, LEADER]) == Record(0, 1, 2, (LEADER,), LOG)
+    assert shrunk(BOTH, [ONE, LEADER]) == Record(0, 1, 2, (LEADER,), LOG, missing=(1,))
     assert BOTH.replicas == [0, 1]
+
+
+def test_who_was_a_member_is_missing_until_it_is_back_or_forgotten() -> None:
+    gone = shrunk(grown(BOTH, TWO), [ONE, TWO])
+    assert gone.missing == (1, 2)
+    assert grown(gone, Member(2, "another life")).missing == (1,)
+    assert begun(gone, LEADER, 2, LOG).missing == (1, 2)
+    assert forgotten(gone, [2]) == gone._replace(version=gone.version + 1, missing=(1,))
+    assert record_of(json.loads(json.dumps(gone._asdict()))) == gone
+    older = {name: value for name, value in gone._asdict().items() if name != "missing"}
+    assert record_of(older) == gone._replace(missing=())
+
+
+def test_who_is_missing_is_forgotten_in_the_record_too() -> None:
+    rules = InSync(shrunk(grown(BOTH, TWO), [ONE, TWO]), 1_000, 0)
+    assert rules.missing == [1, 2]
+    rules.forget(1)
+    assert rules.missing == [2]
+    found = rules.propose(0, 0, 0)
+    assert found == forgotten(rules.record, [1])
+    assert found is not None
+    rules.settle(found)
+    assert (rules.missing, rules.proposed, rules.propose(0, 0, 0)) == ([2], None, None)
+    rules.forget(3)
+    assert rules.propose(0, 0, 0) is None
+
+
+def test_who_is_forgotten_and_comes_back_all_the_same_may_be_missing_again() -> None:
+    rules = InSync(shrunk(BOTH, [ONE]), 1_000, 0)
+    rules.forget(1)
+    rules.hear(ONE, 1, 9, end=9, now_ms=0)
+    joined = rules.propose(9, 9, 0)
+    assert joined is not None
+    assert (joined.replicas, joined.missing) == ([0, 1], ())
+    rules.settle(joined)
+    left = rules.propose(9, 9, 5_000)
+    assert left is not None
+    rules.settle(left)
+    assert rules.missing == [1]
 
 
 def test_who_is_about_to_join_counts_as_members_do() -> None:

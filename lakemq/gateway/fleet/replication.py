@@ -63,7 +63,6 @@ class Replication:
         self._mark = ConfirmedMark(log.files, settings.storage.data_dir)
         self._marked_s = 0.0
         self._told: dict[int, tuple[int, int]] = {}
-        self._lost: dict[int, str] = {}
         self._problem: str | None = None
         self._begun = asyncio.Event()
         """There has been a follower."""
@@ -273,10 +272,8 @@ class Replication:
             return
         self._in_sync.settle(record)
         for member in set(before.members).difference(record.members):
-            self._lost[member.replica] = f"replica {member.replica} is no longer in sync"
-            logger.warning("%s: record %d has %s", self._lost[member.replica], record.version, record.replicas)
+            logger.warning("%s: record %d has %s", _missing(member.replica), record.version, record.replicas)
         for member in set(record.members).difference(before.members):
-            self._lost.pop(member.replica, None)
             logger.info("replica %d is in sync: record %d has %s", member.replica, record.version, record.replicas)
         self._look_at_size()
         self._look()
@@ -296,7 +293,9 @@ class Replication:
             self._elected.look()
 
     def _look_at_size(self) -> None:
-        """Take no more where too few are in sync, and promise nothing of what is written."""
+        """Take no more where too few are in sync, and promise nothing of what is written. Answers say who is
+        missing."""
+        self._log.confirmed.missing = b",".join(b"%d" % each for each in self.missing)
         count, least, log = len(self._in_sync.record.members), self._settings.min_in_sync, self._log
         if count >= least:
             log.too_few = None
@@ -375,9 +374,12 @@ class Replication:
             raise InvalidRequest(f"replica {replica} leads")
         if replica in self.in_sync:
             raise InvalidRequest(f"replica {replica} is in sync; one that has ended isn't for longer than silent_ms")
-        self._lost.pop(replica, None)
         self._told.pop(replica, None)
+        if replica in self.missing:
+            self._begun.set()  # the record is to forget one that was here before this process, too
         self._in_sync.forget(replica)
+        self._look_at_size()
+        self._look()
         return {"removed": replica, "in_sync": self.in_sync}
 
     # What is said ----------------------------------------------------------------------------
@@ -387,13 +389,22 @@ class Replication:
         """The replicas that are."""
         return self._in_sync.record.replicas
 
+    @property
+    def missing(self) -> list[int]:
+        """The replicas that were in sync, also under another leader or before a start, and may come back."""
+        return self._in_sync.missing
+
     def degraded(self) -> list[str]:
         """What is wrong, a line each."""
         found = [] if self._log.too_few is None else [f"nothing is written: {self._log.too_few}"]
-        return [*found, *self._lost.values(), *([] if self._problem is None else [self._problem])]
+        return [*found, *map(_missing, self.missing), *([] if self._problem is None else [self._problem])]
 
     def describe(self) -> dict[str, Any]:
         """What `GET /v1/broker` says of it."""
         limits, record = self._settings, self._in_sync.record
         replication = {"ack": limits.ack, "min_in_sync": limits.min_in_sync, "record_version": record.version}
-        return {"in_sync": record.replicas, "replication": replication}
+        return {"in_sync": record.replicas, "missing": self.missing, "replication": replication}
+
+
+def _missing(replica: int) -> str:
+    return f"replica {replica} is no longer in sync"

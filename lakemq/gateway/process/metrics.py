@@ -88,6 +88,7 @@ class BrokerCollector:
         yield family("lakemq_leads", int(replication is not None and not replication.is_replaced))
         yield family("lakemq_epoch", log.identity.now.epoch)
         led = {} if replication is None else {"in_sync_replicas": len(replication.in_sync)}
+        led |= {} if replication is None else {"missing_replicas": len(replication.missing)}
         led |= {} if replication is None else {"too_few_replicas": int(log.too_few is not None)}
         followed: dict[str, int] = {}
         if follower is not None:
@@ -95,7 +96,8 @@ class BrokerCollector:
             followed["truncated_messages"] = 0 if follower.cut is None else follower.cut.messages
             followed |= {} if follower.lag is None else {"follower_lag": follower.lag}
         # What there is of the other role only is told without a value.
-        for name in ("in_sync_replicas", "too_few_replicas", "following", "truncated_messages", "follower_lag"):
+        of_leader = ("in_sync_replicas", "missing_replicas", "too_few_replicas")
+        for name in (*of_leader, "following", "truncated_messages", "follower_lag"):
             value = led.get(name, followed.get(name))
             yield families(f"lakemq_{name}", [] if value is None else [((), value)])
 

@@ -18,7 +18,7 @@ from lakemq.contract.routes import BEGIN, PRODUCE, RESOLVE
 from lakemq.gateway.access.access import Access, Admission
 from lakemq.gateway.access.caller import Caller
 from lakemq.gateway.access.quotas import Usage
-from lakemq.gateway.produce.produce import Producer, plain_properties, raw_draft, receipt_of
+from lakemq.gateway.produce.produce import MISSING, Producer, plain_properties, raw_draft, receipt_of
 from lakemq.gateway.produce.transact import parse_resolution
 from lakemq.gateway.routing.transactions import Transactions
 from lakemq.gateway.work.counters import Counters
@@ -38,6 +38,7 @@ from lakemq.web.request import check_head, read_query
 from lakemq.web.seat import Seat
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+_HEAD_OF_FEWER = _HEAD.replace(b"\r\n\r\n", b"\r\n" + MISSING + b": %b\r\n\r\n")
 _END_OF_HEAD = b"\r\n\r\n"
 _QUICK = (PRODUCE, BEGIN)
 _TRANSACTION = RESOLVE.path.partition("{")[0].encode()
@@ -127,7 +128,9 @@ class _Message(_Waiting):
         counters.bytes_in += size
         self._traffic.took_one(size, perf_counter() - self._began_s, quick.produced)
         body = receipt_of(quick.ids.prefix_bytes, result)
-        self._connection.answer(_HEAD % (len(body), body))
+        missing = quick.confirmed.missing
+        said = _HEAD_OF_FEWER % (len(body), missing, body) if missing else _HEAD % (len(body), body)
+        self._connection.answer(said)
 
 
 class _Half(_Waiting):
@@ -150,7 +153,9 @@ class _Half(_Waiting):
         half_id = quick.ids.prefix_bytes + b"%d" % position
         nonce = quick.secret_ids.nonce(position).encode()
         body = b'{"transactions":[{"transaction_id":"%b-%b","message_id":"%b"}]}' % (half_id, nonce, half_id)
-        self._connection.answer(_HEAD % (len(body), body))
+        missing = quick.confirmed.missing
+        said = _HEAD_OF_FEWER % (len(body), missing, body) if missing else _HEAD % (len(body), body)
+        self._connection.answer(said)
 
 
 class _Commit(_Waiting):
@@ -190,6 +195,7 @@ class Quick:
         self._open_topics = producer.open_topics
         self._bytes_max = producer.small_bytes
         self._promises = store.log.promise() is not None
+        self.confirmed = store.log.confirmed
         self.ids = store.ids
         self.secret_ids = store.secret_ids
         self.counters = counters

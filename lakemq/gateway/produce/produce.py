@@ -40,6 +40,7 @@ from lakemq.web.request import HttpRequest
 SMALL_BYTES = 64 * 1024
 DELETED_MAX = 64
 """So many topics are remembered that may be no more."""
+MISSING = b"lakemq-missing-replicas"
 _OCTETS = OCTETS.encode()
 # Headers that never change what a plain raw request means: who may ask is another matter.
 _NEUTRAL = frozenset(
@@ -156,13 +157,17 @@ class Producer:
         plain = plain_properties(request.scope["headers"]) if group is None and ack != "none" else None
         body = await read_body(request.receive, self.limits.request_bytes_max)
         if plain is not None and len(body) <= self.small_bytes:
-            await send_answer(request.send, await self._store_raw(name, body, plain, ack))
+            await send_answer(request.send, self._with_missing(await self._store_raw(name, body, plain, ack)))
             self._sent(name, began_s)
             return
         with self._work.decoding.holding(len(body), client_of(request.scope)):
             answer = await self._store_decoded(request.scope, name, body, ack, group)
-        await send_answer(request.send, answer)
+        await send_answer(request.send, self._with_missing(answer))
         self._sent(name, began_s)
+
+    def _with_missing(self, answer: Answer) -> Answer:
+        missing = self._log.confirmed.missing
+        return answer._replace(headers=[*answer.headers, (MISSING, missing)]) if missing else answer
 
     def _sent(self, name: str, began_s: float) -> None:
         topic = self.open_topics.get(name)

@@ -48,6 +48,8 @@ class Confirmed(Waking):
         self._timer: asyncio.TimerHandle | None = None
         self.position = flusher.flushed_position
         self.awaited = 0
+        self.missing = b""
+        """The replicas, as a list of numbers, without which all is confirmed; empty: none is missing."""
         self.asked = Waking()
         flusher.on_flushed = self._move
         flusher.on_failed = lambda why: self.refuse(StoreUnwritable(why))
