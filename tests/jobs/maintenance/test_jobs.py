@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from lakemq.jobs.lake.lock import LakeLock
 from lakemq.jobs.maintenance import requests
@@ -18,6 +22,7 @@ from lakemq.jobs.maintenance.scheduler import MaintenanceScheduler
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from tests.gateway.routing.asking import wait_until
+from tests.jobs.changed_rows import change_rows, pc
 from tests.jobs.lake_checks import broker_of, check_once_in_each_table, rows_of
 from tests.jobs.maintenance.scene import Load, Scene
 
@@ -52,7 +57,8 @@ def test_an_index_is_made_anew_though_its_files_are_gone(scene: Scene) -> None:
     scene.compact()
     for file in scene.files("message_index"):
         Path(file.removeprefix("file://")).unlink()
-    scene.spark.sql(f"DELETE FROM delta.`{CONSUME_QUEUE.path(scene.lake)}` WHERE topic = 'a' AND queue_offset < 3")
+    first = (pc.field("topic") == "a") & (pc.field("queue_offset") < 3)
+    change_rows(CONSUME_QUEUE.path(scene.lake), lambda rows: rows.filter(~first))
     assert scene.run("index-rebuild", {"table": "message_index"}).detail["rebuilt"]["message_index"]["files_after"] > 0
     assert scene.run("index-rebuild").result == "done"
     scene.produce(10)
@@ -68,8 +74,7 @@ def test_retention_cuts_topics_by_age_and_by_size_and_leaves_the_others(scene: S
     cut = ("aged", "large")
     scene.compact()
     for table in (MESSAGES, CONSUME_QUEUE, MESSAGE_INDEX):
-        older = "SET store_time = store_time - INTERVAL 1 HOUR WHERE position % 2 = 0 AND topic IN ('aged', 'large')"
-        scene.spark.sql(f"UPDATE delta.`{table.path(scene.lake)}` {older}")
+        change_rows(table.path(scene.lake), lambda rows: an_hour_older(rows, cut))
     done = scene.run("retention", keep={"aged": "30m", "large": "33B"})
     assert done.error is None
     left = {message for message in scene.produced if message[1] not in cut or message[4] % 2 == 1}
@@ -78,6 +83,17 @@ def test_retention_cuts_topics_by_age_and_by_size_and_leaves_the_others(scene: S
     assert set(done.detail["removed"]["before"]) == set(cut)
     scene.produced = left
     assert scene.run("retention", keep={"aged": "30m"}).detail["removed"].get("messages", 0) == 0
+
+
+def an_hour_older(rows: pa.Table, topics: Collection[str]) -> pa.Table:
+    """Those of these topics at even positions."""
+    older = [
+        row | {"store_time": row["store_time"] - timedelta(hours=1)}
+        if row["topic"] in topics and row["position"] % 2 == 0
+        else row
+        for row in rows.to_pylist()
+    ]
+    return pa.Table.from_pylist(older, rows.schema)
 
 
 def test_another_process_asks_and_what_ended_it_before_is_begun_again(scene: Scene) -> None:
