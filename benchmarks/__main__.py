@@ -28,6 +28,7 @@ MEASURES = (
         "restart_jobs",
         "compaction",
         "idle",
+        "console",
         "memory",
     ),
     *("handover", "delay", "scheduled", "transactions", "nacks", "receive", "soak", "spark_away"),

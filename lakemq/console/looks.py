@@ -149,8 +149,12 @@ class Watches:
     """All brokers that a console knows, as one user sees them."""
 
     def __init__(self, asked: Asked) -> None:
-        self._watches = [Watch(each) for each in asked.brokers.values()]
+        self._watches = {address: Watch(each) for address, each in asked.brokers.items()}
+
+    async def pair_of(self, address: str) -> Pair:
+        """That of one."""
+        return await self._watches[address].pair()
 
     async def pairs(self) -> list[Pair]:
         """All of them."""
-        return list(await asyncio.gather(*(each.pair() for each in self._watches)))
+        return list(await asyncio.gather(*(each.pair() for each in self._watches.values())))

@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, Undefined
 
 from lakemq import __version__
 from lakemq.console import shown
+from lakemq.console.members import held
 
 FOLDER = Path(__file__).parent / "templates"
 HEADERS = {
@@ -39,6 +40,7 @@ def make_templates(version: str) -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {each.__name__: _known(each) for each in _SHOWN} | {"preview": shown.preview, "segment": segment}
+    made.filters["held"] = held
     shared: dict[str, Any] = made.globals  # pyright: ignore[reportAssignmentType]  its type has only what jinja puts there
     shared |= {"asset_version": version, "lakemq_version": __version__, "query": query}
     return made

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from lakemq.console.asked import Asked, Broker, Who
 from lakemq.console.assets import Assets
-from lakemq.console.looks import Watches
+from lakemq.console.looks import Pair, Watches
 from lakemq.console.places import Places
 from lakemq.console.sessions import Session, Sessions
 from lakemq.console.tries import Tries
@@ -96,6 +96,10 @@ class Visit:
     def watches(self) -> Watches:
         """Looks at all of them."""
         return self.seen_by.watches
+
+    async def pair(self) -> Pair:
+        """The last two looks at the one that is looked at."""
+        return await self.watches.pair_of(self.broker.address)
 
     @property
     def broker(self) -> Broker:

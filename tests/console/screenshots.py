@@ -17,6 +17,7 @@ from pathlib import Path
 import httpx
 from playwright.sync_api import Page, expect
 
+from lakemq import __version__
 from lakemq.testing import start_gateway
 from lakemq.testing.gateway_process import environment_of
 from tests.console.browser import Seen, open_browser
@@ -26,7 +27,7 @@ from tests.gateway.routing.asking import begin
 from tests.quick_spark import QUICK_SPARK
 
 FOLDER = Path(__file__).parents[2] / "docs" / "console"
-BYTES_MAX = 800 * 1024
+BYTES_MAX = 920 * 1024
 """Of all pictures together."""
 TRAFFIC_S = 9.0
 WIDE, NARROW = (960, 640), (360, 640)
@@ -37,7 +38,8 @@ SHOTS: tuple[Shot, ...] = (
     ("topics", "/topics", (960, 420), "light"),
     ("messages", "/topics/orders/messages", (960, 520), "light"),
     ("message", "", WIDE, "light"),
-    ("group", "/groups/billing", WIDE, "light"),
+    ("group", "/groups/billing", (960, 1180), "light"),
+    ("dead-letters", "/groups/carrier/dead-letters", (960, 640), "light"),
     ("jobs", "/jobs", (960, 760), "light"),
     ("people", "/people/new", (960, 760), "light"),
     ("phone", "/", NARROW, "dark"),
@@ -97,9 +99,14 @@ def _fill(http: httpx.Client) -> str:
         http.put("/v1/groups/billing/offsets", json=offsets).raise_for_status()
         offsets = {"offsets": [{"topic": "payments", "queue_id": queue, "offset": 16}]}
         http.put("/v1/groups/ledger/offsets", json=offsets).raise_for_status()
-    member = {"subscriptions": [{"topic": "orders", "type": "tag", "expression": "paid || shipped"}]}
-    for client in ("billing-1", "billing-2"):
-        http.post(f"/v1/groups/billing/members/{client}/heartbeat", json=member).raise_for_status()
+    subscriptions = [{"topic": "orders", "type": "tag", "expression": "paid || shipped"}]
+    for number in range(2):
+        queues = [{"topic": "orders", "queue_id": 2 * number + each} for each in range(2)]
+        client = {"language": "python", "version": __version__, "queues": queues, "buffered": 32 * number}
+        member = {"subscriptions": subscriptions, "client": client}
+        http.post(f"/v1/groups/billing/members/billing-{number}/heartbeat", json=member).raise_for_status()
+    produce(http, "shipments", *[_order(number) for number in range(len(_REASONS))])
+    _fail(http, "shipments", "carrier")
     chance = random.Random(4711)
     for number in range(150):
         delay_ms = 60_000 + int(chance.triangular(0, 86_000_000, 30_000_000))
@@ -108,6 +115,30 @@ def _fill(http: httpx.Client) -> str:
     return produce(http, "orders", _order(4711))[0]["message_id"]
 
 
+def _fail(http: httpx.Client, topic: str, group: str) -> None:
+    """Some of the topic's messages are dead letters of the group."""
+    receipts: list[str] = []
+    while len(receipts) < len(_REASONS):
+        wanted = {"topic": topic, "max": len(_REASONS) - len(receipts), "wait_ms": 1_000}
+        receipts += [
+            each["receipt"] for each in http.post(f"/v1/groups/{group}/receive", json=wanted).json()["messages"]
+        ]
+    nacks = [
+        {"receipt": receipt, "delay_level": -1, "reason": {"class": kind, "text": reason}}
+        for receipt, (kind, reason) in zip(receipts, _REASONS, strict=True)
+    ]
+    http.post(f"/v1/groups/{group}/nacks", json={"messages": nacks}).raise_for_status()
+    while len(http.get(f"/v1/groups/{group}/dead-letters").json()["dead_letters"]) < len(_REASONS):
+        time.sleep(0.1)
+
+
+_REASONS = (
+    ("TimeoutError", "the depot did not answer within 10 s"),
+    ("NoSuchAddress", "there is no 12 Harbour Street"),
+    ("TimeoutError", "the depot did not answer within 10 s"),
+    ("NoSuchAddress", "postcode 00000"),
+    ("ValueError", "the parcel has no weight"),
+)
 _ITEM = {"type": "object", "properties": {"sku": {"type": "string"}, "count": {"type": "integer"}}}
 _SCHEMA = {
     "type": "object",

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from lakemq.testing import GatewayProcess
 from tests.console.browser import WAIT_MS, Seen, open_browser, said_by
@@ -69,19 +69,72 @@ def pages(http: httpx.Client) -> list[str]:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "dark"), (360, "light")])
-def test_every_page_loads_as_it_may_runs_no_script_of_others_and_fits(
+def test_every_page_loads_as_it_may_runs_no_script_of_others_fits_and_is_for_everybody(
     browser: Browser, console: ConsoleProcess, pages: list[str], width: int, scheme: str
 ) -> None:
     seen = Seen(browser, console.url, width, "dark" if scheme == "dark" else "light")
     wide: dict[str, int] = {}
+    hard: dict[str, list[str]] = {}
     for path in pages:
         seen.page.goto(path)
         expect(seen.page.locator("main")).to_be_visible()
         seen.settle()
         if over := seen.overflow():
             wide[path] = over
+        if found := seen.hard_to_use():
+            hard[path] = found
     seen.close()
-    assert (seen.wrong, wide) == ([], {})
+    assert (seen.wrong, wide, hard) == ([], {}, {})
+
+
+def test_a_page_that_is_hard_to_use_is_noticed(seen: Seen) -> None:
+    seen.page.goto("/sign-in")
+    assert seen.hard_to_use() == []
+    seen.page.evaluate("""() => {
+      const faint = document.createElement("p");
+      faint.textContent = "hardly there";
+      faint.style.color = "rgb(200 200 200 / 50%)";
+      const silent = document.createElement("input"), skipped = document.createElement("button");
+      skipped.textContent = "skipped";
+      skipped.tabIndex = -1;
+      document.querySelector("main").append(faint, silent, skipped);
+    }""")
+    faint, *rest = seen.hard_to_use()
+    assert faint.startswith("hardly there: 1.")
+    assert rest == ["no name: <input>", 'no turn: <button tabindex="-1">skipped</button>']
+
+
+def test_a_group_is_found_and_its_offsets_moved_without_a_mouse(seen: Seen, http: httpx.Client, name: str) -> None:
+    put_topic(http, name)
+    produce(http, name, "a", "b")
+    content = {"offsets": [{"topic": name, "queue_id": 0, "offset": 2}]}
+    http.put(f"/v1/groups/{name}/offsets", json=content).raise_for_status()
+    page = seen.page
+    page.goto("/")
+
+    def tab_to(target: Locator) -> None:
+        for _ in range(100):
+            page.keyboard.press("Tab")
+            if target.evaluate("each => each === document.activeElement"):
+                outline = target.evaluate("each => getComputedStyle(each).outlineStyle")
+                assert outline != "none", "nothing shows where one is"
+                return
+        raise AssertionError(f"Tab never comes to {target}")
+
+    tab_to(page.get_by_role("navigation").get_by_role("link", name="Groups"))
+    page.keyboard.press("Enter")
+    tab_to(page.get_by_role("searchbox"))
+    page.keyboard.type(name)
+    expect(page.locator("#list tbody tr")).to_have_count(1)
+    tab_to(page.get_by_role("link", name=name))
+    page.keyboard.press("Enter")
+    tab_to(page.get_by_role("button", name="Preview"))
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("It would get 2 messages again.")).to_be_visible()
+    tab_to(page.get_by_role("button", name="Move the offsets"))
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status").first).to_contain_text("Offsets reset.")
+    assert http.get(f"/v1/groups/{name}/offsets").json()["offsets"][0]["offset"] == 0
 
 
 def test_one_signs_in_makes_a_topic_and_deletes_it_after_a_question(

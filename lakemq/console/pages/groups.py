@@ -56,7 +56,7 @@ async def show_group(visit: Visit) -> Response:
     topics = sorted({each["topic"] for each in group["lag"] if not each["topic"].startswith("%")})
     return visit.page(
         "group.html",
-        **lags_of(group),
+        **await now_of(visit, group),
         clients=clients[:CLIENTS_SHOWN_MAX],
         more_clients=max(len(clients) - CLIENTS_SHOWN_MAX, 0),
         topics=[each for each in topics if who.may_on_topic(Action.SUB, each) or who.may_on_topic(Action.GET, each)],
@@ -106,10 +106,19 @@ async def _rows(visit: Visit, statement: str) -> list[dict[str, Any]]:
     return lags.rows_of(answer.json())
 
 
-def lags_of(group: dict[str, Any]) -> dict[str, Any]:
-    """What is kept current of a group."""
-    queues = group["lag"]
+_FIGURES = (
+    ("Handed out", "lakemq_group_in_flight"),
+    ("In retry", "lakemq_group_retries_waiting"),
+    ("Dead letters", "lakemq_group_dead_letters_open"),
+)
+
+
+async def now_of(visit: Visit, group: dict[str, Any]) -> dict[str, Any]:
+    """What is kept current of a group: its lag, and the figures that the broker tells this user."""
+    queues, look = group["lag"], (await visit.pair()).now
+    figures = [(label, look.one(metric, group["group"])) for label, metric in _FIGURES]
     return {
+        "figures": [each for each in figures if each[1] is not None],
         "group": group,
         "lags": queues[:QUEUES_SHOWN_MAX],
         "more_lags": max(len(queues) - QUEUES_SHOWN_MAX, 0),

@@ -52,7 +52,7 @@ async def follow_group(visit: Visit) -> Response:
 async def _lags(visit: Visit, group: dict[str, Any]) -> AsyncIterator[Event]:
     while True:
         yield Event("numbers", {"lag": group["lag_total"]})
-        yield Event("page", visit.render("group_now.html", **groups.lags_of(group)))
+        yield Event("page", visit.render("group_now.html", **await groups.now_of(visit, group)))
         await asyncio.sleep(OVERVIEW_S)
         try:
             group = await visit.broker.get(routes.GROUP.at(visit.path("group")))

@@ -34,7 +34,7 @@ async def list_topics(visit: Visit) -> Response:
     if system:
         params["system"] = "true"
     may_create = who.may_some(Action.CREATE, Kind.TOPIC)
-    answer, pair = await asyncio.gather(listed(visit, who, Kind.TOPIC, routes.TOPICS.at(), params), _pair(visit))
+    answer, pair = await asyncio.gather(listed(visit, who, Kind.TOPIC, routes.TOPICS.at(), params), visit.pair())
     if answer is None:
         return page_of_names(visit, who, Kind.TOPIC, may_create)
     return visit.page(
@@ -44,15 +44,10 @@ async def list_topics(visit: Visit) -> Response:
         system=system,
         after=after,
         following=answer.get("next_after"),
-        all_topics=None if pair is None else pair.now.one("lakemq_topics"),
+        all_topics=pair.now.one("lakemq_topics"),
         may_create=may_create,
         may_send=who.may_some(Action.PUB, Kind.TOPIC),
     )
-
-
-async def _pair(visit: Visit) -> Pair | None:
-    pairs = await visit.watches.pairs()
-    return next((each for each in pairs if each.now.address == visit.broker.address), None)
 
 
 def _row(topic: dict[str, Any], pair: Pair | None) -> dict[str, Any]:
@@ -83,7 +78,7 @@ async def show_topic(visit: Visit) -> Response:
         schema=await current_of(visit, name) if mine else None,
         sql=sql_link(name),
         mine=mine,
-        row=_row(topic, await _pair(visit)),
+        row=_row(topic, await visit.pair()),
         queues=topic["queues"][:QUEUES_SHOWN_MAX],
         more_queues=max(len(topic["queues"]) - QUEUES_SHOWN_MAX, 0),
         may_read=who.may_on_topic(Action.SUB, name),

@@ -38,8 +38,12 @@ _MESSAGE = 11
 _RAISED = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", re.MULTILINE)
 _BYPASS = " If necessary set "
 """Begins advice to set Spark's settings, which a statement can't."""
-_VARIANT = ('"VARIANT"', "Cast it: body_json(body):amount::double")
-"""How Spark names the type of a field of `body_json`, which it neither adds nor compares, and what helps."""
+_HINTS = (
+    ('"VARIANT"', "Cast it: body_json(body):amount::double"),
+    ("`try_variant_get`", "Of a body: try_variant_get(body_json(body), '$.amount', 'double'), which is NULL there"),
+)
+"""Of a field of `body_json` that is added or compared as it is, or that some body has with another type: what Spark's
+words have then, and what helps."""
 _FIELDS: dict[str, dict[str, tuple[int, str]]] = {
     "User": {"user_id": (1, "string"), "user_name": (2, "string")},
     "Sql": {"query": (1, "string")},
@@ -164,7 +168,7 @@ class ConnectClient:
 
 def complaint(text: str) -> str:
     """The first line that says something, without Spark's error class, state and call stack, and with a hint if it is
-    about a VARIANT; of an error in Python, what was raised last."""
+    about a field of a body; of an error in Python, what was raised last."""
     raised = _RAISED.findall(text)
     if raised:
         kind, _, why = raised[-1].partition(": ")
@@ -176,8 +180,7 @@ def complaint(text: str) -> str:
     if first.startswith("[") and "]" in first:
         first = first.partition("]")[2].strip()
     said = first.partition(" SQLSTATE")[0].partition(_BYPASS)[0].strip() or "Spark gives no reason"
-    kind, hint = _VARIANT
-    return f"{said} {hint}" if kind in said else said
+    return " ".join([said, *(hint for words, hint in _HINTS if words in said)])
 
 
 def _check_types(batch: pa.RecordBatch) -> None:

@@ -322,9 +322,23 @@ def test_what_a_field_of_a_body_lacks_is_told(client: ConnectClient, statement: 
     with pytest.raises(InvalidStatement) as caught:
         client.run(statement.format("FROM (SELECT parse_json('1') AS v)"))
     assert caught.value.detail.endswith(". Cast it: body_json(body):amount::double")
+    assert "try_variant_get" not in caught.value.detail
     with pytest.raises(InvalidStatement) as caught:
         client.run("SELECT sum(array(1))")
     assert "Cast it" not in caught.value.detail
+
+
+def test_what_helps_with_a_body_whose_number_is_a_word_is_told_and_does(settings: Settings) -> None:
+    """Regression: the error of one such body among all named a function of Spark, and not how to write it."""
+    texts = """VALUES ('{"amount": 20.5}'), ('{"amount": "many"}'), ('{}')"""
+    bodies = f"(SELECT encode(text, 'UTF-8') AS body FROM {texts} AS t(text))"
+    with pytest.raises(InvalidStatement) as caught:
+        answer(settings, f"SELECT sum(body_json(body):amount::double) FROM {bodies}")
+    found = re.search(r"try_variant_get\(.*?'double'\)", caught.value.detail)
+    assert found is not None, caught.value.detail
+    assert "Cast it" not in caught.value.detail
+    assert answer(settings, f"SELECT sum({found[0]}) AS s, count(*) AS n FROM {bodies}") == [{"s": 20.5, "n": 3}]
+    assert found[0].replace("amount", "dep_delay") in DOCUMENT.read_text("utf-8")
 
 
 def test_without_a_lake_the_error_says_so(tmp_path: Path) -> None:
