@@ -51,13 +51,16 @@ def spread(
         found = ask_each(brokers, lambda client: client.topic(topic))
         having = [each for each in brokers if each.name in found]
         lacking = [each for each in brokers if each.name not in found]
+        schemas = _schemas_of(topic, having)
+        for each in having:  # one that was made by a spread that failed before it gave it any
+            if schemas and not _has_schema(topic, each):
+                _give(topic, each, schemas)
         if not lacking:
             note(f"topic {topic} is on all brokers that are known")
             return
         queues = max(len(content["queues"]) for content in found.values())
         permission = max((content["permission"] for content in found.values()), key=len)
         config = {name: next(iter(found.values()))[name] for name in TopicConfig._fields}
-        schemas = _schemas_of(topic, having)
         if drain:
             _Drained(topic, queues, permission, config, schemas).spread(having, lacking, found, wait)
         else:
@@ -112,9 +115,21 @@ def _schemas_of(topic: str, brokers: list[Named]) -> list[dict[str, Any]]:
     return [client.schema(topic, version) for version in newest["versions"]]
 
 
+def _has_schema(topic: str, broker: Named) -> bool:
+    with suppress(SchemaNotFound):
+        broker.client.schema(topic)
+        return True
+    return False
+
+
 def _give(topic: str, broker: Named, schemas: list[dict[str, Any]]) -> None:
-    for each in schemas:
+    """The versions count from 1 there. Only the last one has to fit a table: whether there is one is said of it."""
+    for each in schemas[:-1]:
+        broker.client.set_schema(topic, each["schema"], each["type"])
+    for each in schemas[-1:]:
         broker.client.set_schema(topic, each["schema"], each["type"], table=each["table"])
+    if schemas:
+        note(f"topic {topic} has its schema at {broker.name}")
 
 
 def _permit(topic: str, brokers: list[Named], counts: dict[str, int], permissions: dict[str, str]) -> None:

@@ -81,7 +81,9 @@ ANSWERS: tuple[Header, ...] = (
     ),
     Header("Lakemq-Expired", "pull, but for JSON", "how many expired messages were skipped; left out if none"),
     Header(
-        "Lakemq-Missing-Replicas", "sends", "`0,2`: replicas that lack what was stored; left out if none is missing"
+        "Lakemq-Missing-Replicas",
+        "sends",
+        "`0,2`: replicas that are no longer in sync, and may lack what was stored; left out if none is",
     ),
     Header("Lakemq-Truncated", "SQL as CSV or Arrow", "whether there are more rows"),
     Header("Lakemq-Log-Id", "reads of the log", "which log was read"),

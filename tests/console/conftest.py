@@ -15,8 +15,8 @@ _numbers = count()
 
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    """One gateway for all tests of a process, open to this machine."""
-    with start_gateway(tmp_path_factory.mktemp("console") / "data") as process:
+    """One gateway for all tests of a process, open to this machine; it tells the figures of all groups."""
+    with start_gateway(tmp_path_factory.mktemp("console") / "data", gateway__metrics_groups_max=10_000) as process:
         yield process
 
 

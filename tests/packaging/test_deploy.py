@@ -124,9 +124,7 @@ def test_each_is_asked_where_it_listens(started: Started) -> None:
         assert settings.gateway.advertise.endswith(f":{settings.gateway.port}")
 
 
-@pytest.mark.parametrize(
-    "started", [each for each in CONTAINERS if each.command == "jobs"], ids=lambda each: each.place
-)
+@pytest.mark.parametrize("started", JOBS, ids=lambda each: each.place)
 def test_brokers_tell_others_where_jobs_answer_sql(started: Started) -> None:
     """Regression: they told of the jobs' own loopback, where neither users nor the console find it."""
     settings = settings_of(started)

@@ -15,6 +15,7 @@ from lakemq.console.visit import Visit
 from lakemq.contract import client_routes, routes, waiting_routes
 from lakemq.model.access import Action, Kind, Resource
 from lakemq.model.errors import InvalidRequest, LakemqError
+from lakemq.model.named import OTHER
 
 PAGE_ROWS = 100
 QUEUES_SHOWN_MAX = 256
@@ -116,7 +117,8 @@ _FIGURES = (
 async def now_of(visit: Visit, group: dict[str, Any]) -> dict[str, Any]:
     """What is kept current of a group: its lag, and the figures that the broker tells this user."""
     queues, look = group["lag"], (await visit.pair()).now
-    figures = [(label, look.one(metric, group["group"])) for label, metric in _FIGURES]
+    is_other = group["group"] == OTHER  # told as the sum of all groups beyond the limit
+    figures = [(label, None if is_other else look.one(metric, group["group"])) for label, metric in _FIGURES]
     return {
         "figures": [each for each in figures if each[1] is not None],
         "group": group,

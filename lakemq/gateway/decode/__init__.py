@@ -66,7 +66,7 @@ def _decode_arrow(_: str, headers: Mapping[str, str], body: bytes, limits: Limit
     check_headers(headers, _WITH_ARROW, ARROW)
     rows = decode_arrow(body, limits)
     header = headers.get(_SEND_IDS)
-    return rows if header is None else name_rows(rows, header, limits.request_bytes_max - len(body))
+    return rows if header is None else name_rows(rows, header, limits.request_bytes_max)
 
 
 def _decode_json(content_type: str, headers: Mapping[str, str], body: bytes, limits: Limits) -> list[Draft]:

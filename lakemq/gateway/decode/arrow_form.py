@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute
 
-from lakemq.gateway.decode.arrow_schema import unknown_column
+from lakemq.gateway.decode.arrow_schema import Kind, unknown_column
 from lakemq.gateway.decode.arrow_stream import Measured, measure_stream
 from lakemq.gateway.decode.arrow_values import check_values
 from lakemq.gateway.decode.flatbuffer import Malformed
@@ -50,7 +50,7 @@ def decode_arrow(body: bytes, limits: Limits, known: pa.Schema = REQUEST) -> Arr
                 raise unknown_column(name, known.names)
     except Malformed as fault:
         raise InvalidArrow(str(fault)) from None
-    if limits.at_once and (measured.values > AT_ONCE_VALUES_MAX or measured.inflated_bytes > AT_ONCE_BYTES_MAX):
+    if limits.at_once and _takes_long(measured):
         raise TakesLong
     try:
         batches = _read_batches(body, measured, limits)
@@ -59,6 +59,15 @@ def decode_arrow(body: bytes, limits: Limits, known: pa.Schema = REQUEST) -> Arr
     except _FAULTS as fault:
         raise InvalidArrow(f"the stream can't be read: {_one_line(fault)}") from None
     return ArrowRows(batch)
+
+
+def _takes_long(measured: Measured) -> bool:
+    """Views may show the same bytes many times: how many bytes that are is known too late."""
+    return (
+        measured.values > AT_ONCE_VALUES_MAX
+        or measured.inflated_bytes > AT_ONCE_BYTES_MAX
+        or any(node.kind is Kind.VIEW for node in measured.layout.nodes)
+    )
 
 
 def _read_batches(body: bytes, measured: Measured, limits: Limits) -> list[Any]:

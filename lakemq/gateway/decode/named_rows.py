@@ -23,16 +23,16 @@ pc: Any = pyarrow.compute
 
 _KEPT = 16_384
 """For so many rows what is the same for all is kept: as many as most requests have, or more."""
-_ROW_BYTES = len(SEND_ID) + 4 * 3 + 1
-"""What a message's name takes beside what the header has: three offsets, and a digit by which its number may grow."""
+_ROW_BYTES = len(SEND_ID) + 4 * 3
+"""What a message's name takes beside its characters: three offsets."""
 _PROPERTIES = "properties"
 _MAP = SINK.field(_PROPERTIES).type
 _ENTRIES = pa.struct([_MAP.key_field, _MAP.item_field])
 
 
-def name_rows(rows: ArrowRows, header: str, room: int) -> ArrowRows:
-    """The messages of a request, each with the name that the header says as its only property; all of them together
-    take at most `room` bytes. Raises `InvalidRequest` or `MessageTooLarge`."""
+def name_rows(rows: ArrowRows, header: str, bytes_max: int) -> ArrowRows:
+    """The messages of a request, each with the name that the header says as its only property: with them it has at most
+    `bytes_max`. Raises `InvalidRequest` or `MessageTooLarge`."""
     send_ids = send_ids_of(header)
     if send_ids is None:
         raise InvalidRequest(
@@ -43,7 +43,7 @@ def name_rows(rows: ArrowRows, header: str, room: int) -> ArrowRows:
     names = batch.schema.names
     if _PROPERTIES in names:
         raise InvalidRequest(f"header {SEND_IDS} is for messages without properties: here {SEND_ID!r} is one of those")
-    if batch.num_rows * (len(header) + _ROW_BYTES) > room:
+    if batch.nbytes + batch.num_rows * (len(send_ids.of(batch.num_rows)) + _ROW_BYTES) > bytes_max:
         raise MessageTooLarge(f"with {SEND_IDS}, the {batch.num_rows} messages are more than a request may have")
     columns = dict(zip(names, batch.columns, strict=True))
     columns[_PROPERTIES] = _name_maps(batch.num_rows, send_ids)

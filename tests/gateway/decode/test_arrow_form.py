@@ -202,6 +202,14 @@ def test_what_takes_long_is_not_begun_where_others_wait(table: pa.Table, more: p
     assert rows_of(write_stream(table, "zstd"), limits._replace(at_once=True)).num_rows == table.num_rows
 
 
+def test_views_are_not_begun_where_others_wait() -> None:
+    """Many of them may show the same bytes."""
+    stream = write_stream(pa.table({"body": pa.array([b"x"], pa.binary_view())}))
+    assert rows_of(stream).num_rows == 1
+    with pytest.raises(TakesLong):
+        rows_of(stream, LIMITS._replace(at_once=True))
+
+
 def test_entries_of_properties_count_as_values() -> None:
     properties = [(f"{number}", "x") for number in range(256)]
     kind = REQUEST.field("properties").type
