@@ -35,7 +35,7 @@ def spread(
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
-    """Create a topic on the brokers that lack it, configured as elsewhere, with its schema.
+    """Create a topic, with its schema, on the brokers that lack it.
 
     The queue of an ordering key depends on the number of queues, so most keys move to another queue. New messages of
     a key may then be consumed before older ones that wait in the old queue. --drain prevents that: the topic takes no
