@@ -18,6 +18,8 @@ _MESSAGE = {
 
 SEND_IDS = "Lakemq-Send-Ids"
 """The names of a request's messages, where more than one broker may store them."""
+MISSING_REPLICAS = "Lakemq-Missing-Replicas"
+"""Of an answer to a send: the replicas that no promise rests on."""
 
 
 class Header(NamedTuple):
@@ -81,7 +83,7 @@ ANSWERS: tuple[Header, ...] = (
     ),
     Header("Lakemq-Expired", "pull, but for JSON", "how many expired messages were skipped; left out if none"),
     Header(
-        "Lakemq-Missing-Replicas",
+        MISSING_REPLICAS,
         "sends",
         "`0,2`: replicas that are no longer in sync, and may lack what was stored; left out if none is",
     ),

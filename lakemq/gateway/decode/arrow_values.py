@@ -94,8 +94,8 @@ def _check_properties(_: str, __: int, column: Any) -> None:
 
 
 def _has_one_each(column: Any) -> bool:
-    """Whether no row has more than one property, and each is fine, also those that no row shows: most requests with
-    properties at all are so, as clients name messages, and need no other look."""
+    """Whether no row has more than one property, and each is fine, also those that no row shows: such a column needs no
+    other look. Traces and the names that older clients give are so."""
     names, items = column.keys, column.items
     if names.null_count or items.null_count or not len(names):
         return False

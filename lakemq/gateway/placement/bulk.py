@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from lakemq.contract.forms import ARROW
+from lakemq.gateway.decode.limits import AT_ONCE_BYTES_MAX
 from lakemq.storage.log.appends import BatchAppend, RowsAppend, Spread
 from lakemq.storage.segment.content import Columns
 from lakemq.storage.segment.frame import Packed
@@ -15,7 +16,6 @@ from lakemq.storage.segment.rows import rows_to_batch
 from lakemq.storage.state.topics import Queue
 
 LARGE_BYTES = 256 * 1024
-LARGE_ARROW_BYTES = 4 * 1024 * 1024
 VALUES_MAX = 500
 """So many JSON values the loop itself takes: that is a matter of milliseconds."""
 
@@ -25,7 +25,7 @@ def is_large(headers: Mapping[str, str], body: bytes) -> bool:
     if "content-encoding" in headers:
         return True
     if headers.get("content-type") == ARROW:
-        return len(body) > LARGE_ARROW_BYTES
+        return len(body) > AT_ONCE_BYTES_MAX
     return len(body) > LARGE_BYTES or (len(body) > 4 * VALUES_MAX and body.count(b",") + body.count(b"{") > VALUES_MAX)
 
 

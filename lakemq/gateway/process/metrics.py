@@ -87,9 +87,15 @@ class BrokerCollector:
         yield family("lakemq_confirmed_position", log.confirmed_position)
         yield family("lakemq_leads", int(replication is not None and not replication.is_replaced))
         yield family("lakemq_epoch", log.identity.now.epoch)
-        led = {} if replication is None else {"in_sync_replicas": len(replication.in_sync)}
-        led |= {} if replication is None else {"missing_replicas": len(replication.missing)}
-        led |= {} if replication is None else {"too_few_replicas": int(log.too_few is not None)}
+        led = (
+            {}
+            if replication is None
+            else {
+                "in_sync_replicas": len(replication.in_sync),
+                "missing_replicas": len(replication.missing),
+                "too_few_replicas": int(log.too_few is not None),
+            }
+        )
         followed: dict[str, int] = {}
         if follower is not None:
             followed["following"] = int(follower.fault is None and follower.problem is None)

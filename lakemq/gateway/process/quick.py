@@ -102,6 +102,11 @@ class _Waiting:
     def done(self) -> bool:
         return self._connection.response_complete
 
+    def answer(self, body: bytes) -> None:
+        missing = self._quick.confirmed.missing
+        said = _HEAD_OF_FEWER % (len(body), missing, body) if missing else _HEAD % (len(body), body)
+        self._connection.answer(said)
+
     def set_exception(self, error: Exception, /) -> None:
         answer = answer_to(error, self._quick.counters.problem)
         self._connection.answer(to_bytes(answer))
@@ -128,9 +133,7 @@ class _Message(_Waiting):
         counters.bytes_in += size
         self._traffic.took_one(size, perf_counter() - self._began_s, quick.produced)
         body = receipt_of(quick.ids.prefix_bytes, result)
-        missing = quick.confirmed.missing
-        said = _HEAD_OF_FEWER % (len(body), missing, body) if missing else _HEAD % (len(body), body)
-        self._connection.answer(said)
+        self.answer(body)
 
 
 class _Half(_Waiting):
@@ -153,9 +156,7 @@ class _Half(_Waiting):
         half_id = quick.ids.prefix_bytes + b"%d" % position
         nonce = quick.secret_ids.nonce(position).encode()
         body = b'{"transactions":[{"transaction_id":"%b-%b","message_id":"%b"}]}' % (half_id, nonce, half_id)
-        missing = quick.confirmed.missing
-        said = _HEAD_OF_FEWER % (len(body), missing, body) if missing else _HEAD % (len(body), body)
-        self._connection.answer(said)
+        self.answer(body)
 
 
 class _Commit(_Waiting):

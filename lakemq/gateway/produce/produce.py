@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from lakemq.contract.forms import OCTETS, is_form
+from lakemq.contract.headers import MISSING_REPLICAS
 from lakemq.contract.media_type import media_type
 from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.decode import ArrowRows, Limits, TakesLong, decode, inflate
@@ -40,7 +41,7 @@ from lakemq.web.request import HttpRequest
 SMALL_BYTES = 64 * 1024
 DELETED_MAX = 64
 """So many topics are remembered that may be no more."""
-MISSING = b"lakemq-missing-replicas"
+MISSING = MISSING_REPLICAS.lower().encode()
 _OCTETS = OCTETS.encode()
 # Headers that never change what a plain raw request means: who may ask is another matter.
 _NEUTRAL = frozenset(

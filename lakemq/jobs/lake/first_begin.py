@@ -13,8 +13,8 @@ from pathlib import Path
 
 from lakemq.jobs.errors import LakeOutOfStep
 from lakemq.jobs.log_client import LogClient, LogEnd
-from lakemq.jobs.tables.table_files import is_table
 from lakemq.jobs.tables.tables import TABLES
+from lakemq.storage.lake.delta_log import is_made
 from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.log.dropped import covers
 
@@ -45,4 +45,4 @@ def check_first_begin(
 
 def _brokers_of(lake: Path) -> set[str]:
     paths = [table.path(lake) for table in TABLES]
-    return {broker for path in paths if is_table(path) for broker in read_progress(path).held}
+    return {broker for path in paths if is_made(path) for broker in read_progress(path).held}

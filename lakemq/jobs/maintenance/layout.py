@@ -15,9 +15,10 @@ from lakemq.jobs.maintenance.stats import STATS
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.tables.merger import TableMerger
 from lakemq.jobs.tables.table import LakeTable
-from lakemq.jobs.tables.table_files import TableFiles, is_table, look_at
+from lakemq.jobs.tables.table_files import TableFiles, look_at
 from lakemq.jobs.tables.turns import turn_of
 from lakemq.objects.table_place import sql_place
+from lakemq.storage.lake.delta_log import is_made
 from lakemq.storage.lake.merge_files import Abandoned
 
 
@@ -36,7 +37,7 @@ def optimize(work: Work) -> Outcome:
     # Spark's own way puts files with other columns, or other fields of a column, together too.
     for path in (work.lake / RUNS, work.lake / STATS, *(each.path for each in work.topic_tables())):
         work.check()
-        if is_table(path) and look_at(path, work.options.small_file_bytes).small_files >= work.options.small_files_min:
+        if is_made(path) and look_at(path, work.options.small_file_bytes).small_files >= work.options.small_files_min:
             work.forget_cached()
             with turn_of(path):
                 work.session.sql(f"OPTIMIZE {sql_place(path)}").collect()
@@ -51,7 +52,7 @@ def vacuum(work: Work) -> Outcome:
     deleted: dict[str, Any] = {}
     for path in [*work.paths(), work.lake / RUNS, work.lake / STATS]:
         work.check()
-        if is_table(path):
+        if is_made(path):
             before = bytes_on_disk(path)
             work.session.sql(f"VACUUM {sql_place(path)}").collect()
             after = bytes_on_disk(path)

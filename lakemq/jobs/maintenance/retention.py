@@ -17,12 +17,12 @@ from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users ca
 from lakemq.jobs.maintenance.cuts import remember_cuts
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.tables.scheduled import SCHEDULED
-from lakemq.jobs.tables.table_files import is_table
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.jobs.tables.turns import KEEPING, turn_of
 from lakemq.model.keep import Keep, keep_of
 from lakemq.model.spark_sql import literal
 from lakemq.objects.table_place import sql_place
+from lakemq.storage.lake.delta_log import is_made
 
 _MINUTE_MS = 60_000
 
@@ -40,7 +40,7 @@ class _Topic:
 def retention(work: Work) -> Outcome:
     """Deletes what the rules no longer keep, and ended scheduled messages past their retention."""
     removed: dict[str, Any] = {}
-    if work.options.keep and is_table(CONSUME_QUEUE.path(work.lake)):
+    if work.options.keep and is_made(CONSUME_QUEUE.path(work.lake)):
         cuts = _cuts(work)
         if cuts:
             remember_cuts(work.lake, cuts)
@@ -48,7 +48,7 @@ def retention(work: Work) -> Outcome:
                 removed |= _cut_topic_tables(work, cuts)
                 for table in (CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES):
                     work.check()
-                    if is_table(table.path(work.lake)):
+                    if is_made(table.path(work.lake)):
                         removed[table.name] = delete_rows(work, table.path(work.lake), _is_before(cuts))
         removed["before"] = {name: _moment(cut) for name, cut in cuts.items()}
     removed["scheduled"] = drop_ended(work)
@@ -69,7 +69,7 @@ def _cut_topic_tables(work: Work, cuts: dict[str, int]) -> dict[str, int]:
 def drop_ended(work: Work) -> int:
     """Deletes the rows of scheduled messages that ended on a day before the retention; how many."""
     path = SCHEDULED.path(work.lake)
-    if not is_table(path):
+    if not is_made(path):
         return 0
     before_ms = work.steady_ms() - work.settings.lake.scheduled_retention_ms
     day = datetime.fromtimestamp(before_ms / 1000, UTC).date()

@@ -14,9 +14,9 @@ import pyarrow.compute
 from deltalake import DeltaTable, write_deltalake
 
 from lakemq.jobs.tables.schemas import RUNS, SCHEMAS
-from lakemq.jobs.tables.table_files import is_table
 from lakemq.objects.path import delta_options
 from lakemq.objects.table_place import delta_place
+from lakemq.storage.lake.delta_log import is_made
 
 pc: Any = pyarrow.compute
 
@@ -72,7 +72,7 @@ def append_run(lake: Path, run: Run) -> None:
 
 def read_runs(lake: Path, job: str | None = None, limit: int | None = None) -> list[Run]:
     """The newest runs first; of one job, or of all."""
-    if not is_table(lake / RUNS):
+    if not is_made(lake / RUNS):
         return []
     rows = DeltaTable(delta_place(lake / RUNS), storage_options=delta_options(lake)).to_pyarrow_table()
     if job is not None:
@@ -87,7 +87,7 @@ def last_runs(lake: Path) -> dict[str, Run]:
 
 def forget_runs(lake: Path, before_ms: int) -> int:
     """Deletes the rows of runs that began before; how many."""
-    if not is_table(lake / RUNS):
+    if not is_made(lake / RUNS):
         return 0
     # A plain CAST makes nanoseconds, which delta-rs does not compare with the column's microseconds.
     moment = f"arrow_cast('{_moment(before_ms).isoformat()}', 'Timestamp(Microsecond, Some(\"UTC\"))')"

@@ -12,11 +12,12 @@ from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users ca
 
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.tables.schemas import SCHEMAS, STATS
-from lakemq.jobs.tables.table_files import is_table, look_at
+from lakemq.jobs.tables.table_files import look_at
 from lakemq.jobs.tables.tables import CONSUME_QUEUE
 from lakemq.objects.path import delta_options
 from lakemq.objects.table_place import delta_place
 from lakemq.storage.disk.clock import SystemClock
+from lakemq.storage.lake.delta_log import is_made
 
 
 def stats(work: Work) -> Outcome:
@@ -24,7 +25,7 @@ def stats(work: Work) -> Outcome:
     now = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
     tables = _of_tables(work)
     work.check()
-    topics = _of_topics(work) if is_table(CONSUME_QUEUE.path(work.lake)) else []
+    topics = _of_topics(work) if is_made(CONSUME_QUEUE.path(work.lake)) else []
     rows = [row | {"time": now} for row in [*tables, *topics]]
     append_stats(work.lake, rows)
     return Outcome({"tables": {row["name"]: row["files"] for row in tables}, "topics": len(topics)})

@@ -16,12 +16,12 @@ from lakemq.jobs.errors import BrokerUnavailable
 from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.table import LakeTable
-from lakemq.jobs.tables.table_files import is_table
 from lakemq.jobs.tables.tables import TABLES
 from lakemq.jobs.tables.topic_table import TopicTable, topic_tables
 from lakemq.model.errors import LakemqError
 from lakemq.settings import Maintenance, Settings
 from lakemq.storage.disk.clock import SystemClock
+from lakemq.storage.lake.delta_log import is_made
 from lakemq.storage.lake.progress import read_progress
 from lakemq.storage.lake.prove import prove
 
@@ -95,7 +95,7 @@ class Work:
 
     def tables(self) -> list[LakeTable]:
         """Those of the lake's tables that are there."""
-        return [table for table in TABLES if is_table(table.path(self.lake))]
+        return [table for table in TABLES if is_made(table.path(self.lake))]
 
     def topic_tables(self) -> list[TopicTable]:
         """Topics' own tables, whether they are kept still or not."""

@@ -32,6 +32,7 @@ from lakemq.jobs.sql.topic_tables import TopicTables
 from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.model.schema import SchemaVersion
+from lakemq.storage.lake.delta_log import is_made
 from lakemq.storage.lake.progress import Progress, read_progress
 from lakemq.storage.log.dropped import covers
 
@@ -111,7 +112,7 @@ class LiveViews:
         """
         with self._lock:
             if progress is None:
-                there = [table for table in LIVE_TABLES if (table.path(self._lake) / "_delta_log").is_dir()]
+                there = [table for table in LIVE_TABLES if is_made(table.path(self._lake))]
                 progress = {table.name: read_progress(table.path(self._lake)) for table in there}
             ends = self._ends() if progress else {}
             for table in LIVE_TABLES:
@@ -196,7 +197,7 @@ class LiveViews:
             logger.warning("%s", error.detail)
 
     def _register_views(self) -> None:
-        if (MESSAGES.path(self._lake) / "_delta_log").is_dir():
+        if is_made(MESSAGES.path(self._lake)):
             register_live_views(self._session)
 
     def _ends(self) -> dict[str, tuple[int, int]]:

@@ -27,7 +27,7 @@ from lakemq.jobs.tables.tables import TABLES
 from lakemq.model.errors import LakeUnreadable
 from lakemq.objects.path import is_object
 from lakemq.settings import Lake
-from lakemq.storage.lake.delta_log import is_table
+from lakemq.storage.lake.delta_log import is_made
 
 PROPERTY = "lakemq.driver"
 
@@ -54,7 +54,7 @@ class Driver:
         Raises `LakeTaken` when this driver had taken them, and another has since.
         """
         with self._turn:
-            paths = [path for table in TABLES if is_table(path := table.path(self._lake.dir))]
+            paths = [path for table in TABLES if is_made(path := table.path(self._lake.dir))]
             tables = [TableLog(self._session, path) for path in paths]
             if tables:
                 self._take(tables)

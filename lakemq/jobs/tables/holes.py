@@ -17,10 +17,10 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakemq.jobs.log_client import LogClient, Subscription
 from lakemq.jobs.tables.schemas import HOLES, SCHEMAS
-from lakemq.jobs.tables.table_files import is_table
 from lakemq.objects.path import delta_options
 from lakemq.objects.table_place import delta_place
 from lakemq.storage.disk.clock import SystemClock
+from lakemq.storage.lake.delta_log import is_made
 
 ERASED, LOST, DROPPED = "erased", "lost", "dropped"
 ERASING = "erasing"
@@ -90,7 +90,7 @@ def read_begun(lake: Path, broker: str) -> list[Hole]:
 
 
 def _read(lake: Path, broker: str) -> list[tuple[Hole, str]]:
-    if not is_table(lake / HOLES):
+    if not is_made(lake / HOLES):
         return []
     table = DeltaTable(delta_place(lake / HOLES), storage_options=delta_options(lake))
     rows = table.to_pyarrow_table(filters=[("broker", "=", broker)])

@@ -11,8 +11,10 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
+from lakemq.jobs.tables.begun import clear_begun
 from lakemq.objects.path import delta_options
 from lakemq.objects.table_place import delta_place, sql_place
+from lakemq.storage.lake.delta_log import is_made
 
 _LOG_RETENTION, _FILE_RETENTION = "delta.logRetentionDuration", "delta.deletedFileRetentionDuration"
 PROPERTIES = {
@@ -89,11 +91,12 @@ class LakeTable:
     def create(self, session: SparkSession, lake: Path) -> None:
         """Makes the table where there is none; adds the columns that an older one lacks, and has its log kept as
         long as a new one's."""
-        if (self.path(lake) / "_delta_log").is_dir():
+        if is_made(self.path(lake)):
             table = DeltaTable(delta_place(self.path(lake)), storage_options=delta_options(lake))
             self._add_columns(session, lake, table)
             self._keep_log(session, lake, table)
             return
+        clear_begun(session, self.path(lake))
         session.sql(self.definition(sql_place(self.path(lake))))
 
     def definition(self, name: str) -> str:

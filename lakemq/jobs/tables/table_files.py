@@ -22,11 +22,6 @@ class TableFiles(NamedTuple):
     small_files: int
 
 
-def is_table(path: Path) -> bool:
-    """Whether there is a Delta table."""
-    return (path / "_delta_log").is_dir()
-
-
 def look_at(path: Path, small_bytes: int, partition_by: str | None = None) -> TableFiles:
     """What the table at `path`, which must exist, consists of; files below `small_bytes` are small."""
     table = DeltaTable(delta_place(path), storage_options=delta_options(path))

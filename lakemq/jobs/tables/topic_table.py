@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
+from lakemq.jobs.tables.begun import clear_begun
 from lakemq.jobs.tables.table import PROPERTIES, Layout
 from lakemq.model.column_type import ColumnType, in_sql
 from lakemq.model.spark_sql import literal, quoted
@@ -24,7 +25,7 @@ from lakemq.model.topic_columns import TYPES
 from lakemq.model.topic_table import PREFIX, new_fields, table_name
 from lakemq.objects.path import delta_options
 from lakemq.objects.table_place import delta_place, sql_place
-from lakemq.storage.lake.delta_log import OF_TOPIC, is_table, tables_of
+from lakemq.storage.lake.delta_log import OF_TOPIC, is_made, tables_of
 from lakemq.storage.lake.log_marks import LogMark, logs_of
 from lakemq.storage.lake.progress import read_identifiers
 
@@ -73,13 +74,13 @@ def layout_of_topic_table(path: Path) -> Layout:
 def find_topic_table(lake: Path, topic: str) -> TopicTable | None:
     """That of the topic; None: there is none. Raises `DeltaError`, `OSError` where it can't be read."""
     path = lake.absolute() / table_name(topic)
-    return _at(path) if is_table(path) else None
+    return _at(path) if is_made(path) else None
 
 
 def topic_tables(lake: Path) -> Iterator[TopicTable]:
     """All that are in the lake, whether they are kept still or not."""
     for path in tables_of(lake.absolute()):
-        if path.name.startswith(PREFIX) and (found := _at(path)) is not None:
+        if path.name.startswith(PREFIX) and is_made(path) and (found := _at(path)) is not None:
             yield found
 
 
@@ -98,7 +99,7 @@ def make_topic_table(session: SparkSession, lake: Path, topic: str, columns: Col
     """The topic's table with these columns: made, altered, or begun anew; and whether it is a new one, as SQL's catalog
     doesn't know it then. Raises `PySparkException`, `Py4JError`, `DeltaError`, `OSError`."""
     path = lake.absolute() / table_name(topic)
-    there = is_table(path)
+    there = is_made(path)
     present = json.loads(_opened(path).schema().to_json()) if there else {}
     lacking = new_fields(present, columns) if there else None
     if lacking is None:
@@ -123,4 +124,6 @@ def _begin(session: SparkSession, path: Path, topic: str, columns: ColumnType, *
     layout = f"CLUSTER BY ({_CLUSTERED_BY}) TBLPROPERTIES ({properties})"
     # One commit takes the rows away, and changes columns and life: a kill leaves both as they were, or neither.
     made = "REPLACE" if anew else "CREATE"
+    if not anew:
+        clear_begun(session, path)
     session.sql(f"{made} TABLE {sql_place(path)} ({listed}) USING delta {layout}")

@@ -17,7 +17,7 @@ from lakemq.model.errors import LakeUnreadable, SettingsError
 from lakemq.objects.path import delta_options
 from lakemq.objects.table_place import delta_place
 from lakemq.storage.lake.bounds import Between, Bounds, OneOf
-from lakemq.storage.lake.delta_log import APPLICATION, FOLDER
+from lakemq.storage.lake.delta_log import APPLICATION, FOLDER, is_made
 from lakemq.storage.lake.log_marks import log_identifier
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class DeltaFiles:
         from deltalake.exceptions import DeltaError
 
         try:
-            if not (self.folder / FOLDER).is_dir():
+            if not is_made(self.folder):
                 self._table = None
                 return None
             known, table = self._version, self._table

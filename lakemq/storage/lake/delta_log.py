@@ -165,6 +165,16 @@ def is_table(folder: Path) -> bool:
     return (folder / FOLDER).is_dir()
 
 
+def is_made(folder: Path) -> bool:
+    """Whether there is a table: its first commit is there, or was before its log was cut. One that is being made has a
+    log without, and a kill leaves it so."""
+    if not is_table(folder):
+        return False
+    if entry_of(folder, 0).exists() or (folder / FOLDER / LAST_CHECKPOINT).exists():
+        return True
+    return any(_NUMBERED.fullmatch(each.name) and each.name[0] != "." for each in all_of_log(folder))
+
+
 def tables_of(lake: Path) -> list[Path]:
     """The folders of a lake's tables, by name."""
     return sorted(path for path in lake.iterdir() if is_table(path)) if lake.is_dir() else []

@@ -20,9 +20,9 @@ from lakemq.jobs.log_client import LogClient
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.merger import TableMerger
 from lakemq.jobs.tables.table import LakeTable
-from lakemq.jobs.tables.table_files import is_table
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.settings import Lake, Settings
+from lakemq.storage.lake.delta_log import is_made
 from lakemq.storage.lake.progress import read_progress
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.cold.lakes import wait_until_all_left
@@ -94,7 +94,7 @@ def _check_new_lakes(spark: SparkSession, gateway: GatewayProcess, lake: Path) -
         ):
             query.start()
         query.stop()
-    assert not any(is_table(table.path(empty)) for table in TABLES)
+    assert not any(is_made(table.path(empty)) for table in TABLES)
     settings = Settings(lake=Lake(dir=lake, trigger_ms=0, may_lack_older=True))
     run = LakeRun(lambda: LakeQuery(spark, settings, gateway.url, driver=Driver(spark, settings.lake)))
     try:
