@@ -21,7 +21,7 @@ from typing import Any, cast
 import uvloop
 
 from benchmarks.bodies import random_bodies
-from benchmarks.cpu import Meter
+from benchmarks.cpu import Meter, cpu_s
 from benchmarks.results import latencies
 from benchmarks.wire import address_of, build, length_of
 from lakemq.wire.tls import client_context
@@ -31,15 +31,26 @@ _TOKEN = "BENCHMARK_TOKEN"
 
 
 class Load:
-    """What all connections share: the request, the window that counts, the answers in it."""
+    """What all connections share: the request, the window that counts, the answers in it, and what the server's
+    processes used of the processors meanwhile. The window begins when all are connected, and warm."""
 
-    def __init__(self, request: bytes, warm_s: float, measured_s: float) -> None:
+    def __init__(self, request: bytes, warm_s: float, measured_s: float, server_pid: int) -> None:
         self.request = request
-        now = time.perf_counter_ns()
-        self.begin_ns = now + int(warm_s * 1e9)
-        self.end_ns = self.begin_ns + int(measured_s * 1e9)
+        self.begin_ns = self.end_ns = sys.maxsize
         self.latencies_ns: list[int] = []
         self.errors = 0
+        self.server_cpu_s = 0.0
+        self._warm_s, self._measured_s = warm_s, measured_s
+        self._server_pid = server_pid
+
+    async def watch(self) -> None:
+        """The window, from now on."""
+        await asyncio.sleep(self._warm_s)
+        before_s = cpu_s(self._server_pid)
+        self.begin_ns = time.perf_counter_ns()
+        self.end_ns = self.begin_ns + int(self._measured_s * 1e9)
+        await asyncio.sleep(self._measured_s)
+        self.server_cpu_s = cpu_s(self._server_pid) - before_s
 
 
 class Client(asyncio.Protocol):
@@ -132,14 +143,17 @@ async def _run(url: str, connections: int, load: Load) -> None:
     for each in clients:
         protocol = each if tls is None else Secured(each, tls, host)
         await loop.create_connection(lambda protocol=protocol: protocol, host, port)
-    await asyncio.wait([client.done for client in clients], timeout=load.end_ns / 1e9 - time.perf_counter() + 10)
+    await load.watch()
+    await asyncio.wait([client.done for client in clients], timeout=10)
 
 
 def measure(
     url: str, target: str, connections: int, warm_s: float, measured_s: float, server_pid: int, token: str = ""
 ) -> dict[str, Any]:
-    """Run it, and say what it and everything else used. Each request has the `token`, if there is one."""
-    command = [sys.executable, "-m", "benchmarks.closed", url, target, str(connections), str(warm_s), str(measured_s)]
+    """Run it, and say what it and everything else used, with the connections' handshakes; `window_cpu_s` is the
+    server's for the messages that count alone. Each request has the `token`, if there is one."""
+    numbers = map(str, (connections, warm_s, measured_s, server_pid))
+    command = [sys.executable, "-m", "benchmarks.closed", url, target, *numbers]
     with Meter(server_pid) as meter:
         done = subprocess.run(
             command,
@@ -160,15 +174,17 @@ def _main() -> None:
     parser.add_argument("connections", type=int)
     parser.add_argument("warm_s", type=float)
     parser.add_argument("measured_s", type=float)
+    parser.add_argument("server_pid", type=int)
     chosen = parser.parse_args()
     body = random_bodies(1, 1024)[0]
     token = os.environ.get(_TOKEN)
     authorization = {"authorization": f"Bearer {token}"} if token else {}
     request = build("POST", chosen.target, body, content_type="application/octet-stream", **authorization)
-    load = Load(request, chosen.warm_s, chosen.measured_s)
+    load = Load(request, chosen.warm_s, chosen.measured_s, chosen.server_pid)
     uvloop.run(_run(chosen.url, chosen.connections, load))
     count = len(load.latencies_ns)
     answer = {"msgs": count, "msgs_per_s": count / chosen.measured_s, "errors": load.errors, "pid": os.getpid()}
+    answer["window_cpu_s"] = round(load.server_cpu_s, 2)
     print(json.dumps({**answer, **latencies(load.latencies_ns)}))
 
 

@@ -49,7 +49,7 @@ def main() -> None:
         secured = stack.enter_context(gateway(folder / "secured", tls__cert_file=cert, tls__key_file=key))
         for each in (plain, secured):
             make_topic(each.url, TOPIC, 4)
-        compare("tls", Broker("without", plain), Broker("TLS", secured), chosen, warm_s=1.0)
+        compare("tls", Broker("without", plain), Broker("TLS", secured), chosen)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from benchmarks.results import emit, say
 from lakemq.testing import GatewayProcess
 
 TOPIC = "single"
+WARM_S = 1.0
+"""Before each round: connections are made, and tokens looked at, once."""
 
 
 class Broker(NamedTuple):
@@ -22,26 +24,25 @@ class Broker(NamedTuple):
     token: str = ""
 
 
-def compare(what: str, lone: Broker, other: Broker, chosen: Namespace, warm_s: float = 0.0) -> None:
-    """Rounds of both by turns, and the median of their ratios. `warm_s`: so many seconds before each, whose messages
-    aren't counted; what they took is taken as what the others do."""
+def compare(what: str, lone: Broker, other: Broker, chosen: Namespace) -> None:
+    """Rounds of both by turns, and the median of their ratios."""
     found: dict[str, list[float]] = {lone.name: [], other.name: []}
     for turn in range(chosen.rounds):
         for each in (lone, other) if turn % 2 == 0 else (other, lone):
             say(f"{what}: round {turn + 1}, {each.name}")
-            found[each.name].append(_measure(each, chosen.connections, chosen.seconds, warm_s))
+            found[each.name].append(_measure(each, chosen.connections, chosen.seconds))
     pairs = zip(found[other.name], found[lone.name], strict=True)
     ratio = statistics.median([its / alone for its, alone in pairs])
     emit(f"broker CPU a message, {other.name} against {lone.name}", ratio, "", {"rounds": chosen.rounds})
 
 
-def _measure(broker: Broker, connections: int, seconds: float, warm_s: float) -> float:
+def _measure(broker: Broker, connections: int, seconds: float) -> float:
     """Broker CPU in microseconds a message."""
     target, process = f"/v1/topics/{TOPIC}/messages", broker.process
-    found = closed.measure(process.url, target, connections, warm_s, seconds, process.pid, broker.token)
+    found = closed.measure(process.url, target, connections, WARM_S, seconds, process.pid, broker.token)
     if found["errors"]:
         raise RuntimeError(f"{broker.name}: {found['errors']} requests were refused")
-    each_us = found["server_cpu_s"] / (found["msgs"] * (seconds + warm_s) / seconds) * 1e6
+    each_us = found["window_cpu_s"] / found["msgs"] * 1e6
     settings = {"connections": connections, "seconds": seconds, "body_bytes": 1024}
     emit(f"broker CPU a message, {broker.name}", each_us, "us", settings, msgs_per_s=found["msgs_per_s"])
     return each_us
