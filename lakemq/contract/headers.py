@@ -20,6 +20,10 @@ SEND_IDS = "Lakemq-Send-Ids"
 """The names of a request's messages, where more than one broker may store them."""
 
 
+READ_AT = "Lakemq-Read-At"
+"""The address at which a consumer that is far behind reads on."""
+
+
 class Header(NamedTuple):
     """One header: where it belongs (which requests or answers), and what it means."""
 
@@ -78,6 +82,12 @@ ANSWERS: tuple[Header, ...] = (
         "Lakemq-Holes",
         "pull, but for JSON; reads of the log",
         "`first-last,…`: offsets (of the log: positions) that are gone for good",
+    ),
+    Header(
+        READ_AT,
+        "pull",
+        "you are far behind: the address of a replica in sync to pull from, until its answers lack this; see"
+        " `replication.far_behind_bytes`",
     ),
     Header("Lakemq-Expired", "pull, but for JSON", "how many expired messages were skipped; left out if none"),
     Header(

@@ -23,6 +23,7 @@ from lakemq.model.errors import (
     NotInSync,
     StoreUnwritable,
 )
+from lakemq.model.far_behind import Readable
 from lakemq.model.in_sync import InSync, Member, Record, begun
 from lakemq.settings import Settings
 from lakemq.storage.log.commit_log import CommitLog
@@ -38,6 +39,13 @@ MARK_S = 1.0
 AGAIN_S = 0.02
 
 
+class Where(NamedTuple):
+    """Where clients reach a follower, empty if it isn't said, and with which position its log begins."""
+
+    address: str = ""
+    first_position: int = 0
+
+
 class Question(NamedTuple):
     """Who asks for frames from `begin` on, where its log ends, and says how far it has that on its disk, in that epoch,
     and how many of its erasures it has carried out. `seen`: it goes by nobody who leads in an epoch before. `leaves`:
@@ -50,6 +58,7 @@ class Question(NamedTuple):
     erased: int = 0
     seen: int = 0
     leaves: bool = False
+    where: Where = Where()
 
 
 class Replication:
@@ -63,6 +72,8 @@ class Replication:
         self._mark = ConfirmedMark(log.files, settings.storage.data_dir)
         self._marked_s = 0.0
         self._told: dict[int, tuple[int, int]] = {}
+        self._where: dict[int, tuple[Member, Where]] = {}
+        """By replica, what its last incarnation said."""
         self._problem: str | None = None
         self._begun = asyncio.Event()
         """There has been a follower."""
@@ -177,6 +188,7 @@ class Replication:
         check_goes_on(log.identity.epochs, epoch, begin)
         counts = self._in_sync.hear(member, epoch, durable, log.flushed_position, self._now_ms())
         if counts:
+            self._where[member.replica] = member, question.where
             self.erased_by.hear(member, question.erased)
             self._begun.set()
             self._look()
@@ -393,6 +405,15 @@ class Replication:
     def missing(self) -> list[int]:
         """The replicas that were in sync, also under another leader or before a start, and may come back."""
         return self._in_sync.missing
+
+    def readable(self) -> list[Readable]:
+        """The followers in sync at which clients may read what they have."""
+        members = self._in_sync.record.members
+        return [
+            Readable(where.address, where.first_position, self._in_sync.durable(member))
+            for member, where in self._where.values()
+            if where.address and member in members and not self.is_replaced
+        ]
 
     def degraded(self) -> list[str]:
         """What is wrong, a line each."""
