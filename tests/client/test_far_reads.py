@@ -171,7 +171,7 @@ def test_an_address_that_means_another_broker_to_the_client_is_not_read(
 ) -> None:
     at_follower = {**FAR, "gateway__advertise": gateway.url}
     make_topic(gateway.url, "elsewhere", 1)
-    put(gateway.url, "elsewhere", ["another broker's"] * 50)
+    put(gateway.url, "elsewhere", ["another broker's"] * len(TEXTS))
     with fleet(tmp_path, at_follower, **FAR) as both:
         both.put("elsewhere")
         assert pull(both.leads, "elsewhere", 0).headers[READ_AT] == gateway.url
