@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -77,6 +78,8 @@ class Replication:
         self._problem: str | None = None
         self._begun = asyncio.Event()
         """There has been a follower."""
+        self._changed = asyncio.Event()
+        """Another record is in force, or it isn't changed for now."""
         self._awake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._leaving = False
@@ -142,6 +145,7 @@ class Replication:
         if self._task is not None:
             self._leaving = True
             self._awake.set()
+            self._changed.set()
             if self._in_sync.bound() is not None:
                 self._refuse()
 
@@ -283,6 +287,7 @@ class Replication:
             self._replaced(record)
             return
         self._in_sync.settle(record)
+        self._changed.set()
         for member in set(before.members).difference(record.members):
             logger.warning("%s: record %d has %s", _missing(member.replica), record.version, record.replicas)
         for member in set(record.members).difference(before.members):
@@ -345,6 +350,7 @@ class Replication:
     def hold(self, is_held: bool) -> None:
         """Change nothing of who is in sync meanwhile, and let nobody go."""
         self._is_held = is_held
+        self._changed.set()
 
     def in_sync_member(self, replica: int) -> Member:
         """That replica, which is in sync and heard of. Raises `NotInSync`."""
@@ -379,9 +385,10 @@ class Replication:
         """That record is in force, by which another leads."""
         self._replaced(record)
 
-    def remove(self, replica: int) -> dict[str, Any]:
-        """Forget that the replica ever was in sync, as it won't be back. Raises `InvalidRequest` where it leads, or is
-        in sync: one that has ended is let go by itself."""
+    async def remove(self, replica: int) -> dict[str, Any]:
+        """Forget that the replica ever was in sync, as it won't be back; done when the record has it, so that every
+        later leader has forgotten it too. Raises `InvalidRequest` where it leads, or is in sync: one that has ended is
+        let go by itself. Raises `NotConfirmed` where the record can't be changed in time, and goes on trying."""
         if replica == self._replica:
             raise InvalidRequest(f"replica {replica} leads")
         if replica in self.in_sync:
@@ -392,7 +399,18 @@ class Replication:
         self._in_sync.forget(replica)
         self._look_at_size()
         self._look()
+        await self._until_forgotten(replica)
         return {"removed": replica, "in_sync": self.in_sync}
+
+    async def _until_forgotten(self, replica: int) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.confirm_ms_max / 1000):
+                while replica in self._in_sync.record.missing and not (self._leaving or self._is_held):
+                    self._changed.clear()
+                    await self._changed.wait()
+        if replica in self._in_sync.record.missing:
+            why = self._problem or "it is being changed"
+            raise NotConfirmed(f"replica {replica} is forgotten here, and the record doesn't have that yet: {why}")
 
     # What is said ----------------------------------------------------------------------------
 
