@@ -15,6 +15,7 @@ import pytest
 from lakemq.client import MessageQueue, PullConsumer, PushConsumer, far_reads
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.client.consuming import Seen, make_topic, numbered, offsets, put, wait_until
+from tests.gateway.fleet.electing import LASTING, replicas
 from tests.gateway.fleet.following import SMALL, broker_of, start_follower, wait_for
 from tests.gateway.http_client import ARROW, connect
 
@@ -189,3 +190,23 @@ def test_nothing_is_read_at_a_follower_that_is_no_longer_in_sync(tmp_path: Path)
         both.follower.kill()
         wait_until(lambda: broker_of(both.leads)["in_sync"] == [0])
         assert READ_AT not in pull(both.leads, "orders", 0).headers
+
+
+def test_where_leaders_are_elected_each_names_the_replica_that_follows_it(tmp_path: Path, group: str) -> None:
+    with replicas(tmp_path, **LASTING, **FAR) as fleet:
+        urls = [fleet.running[each].url for each in (0, 1)]
+        make_topic(urls[0], "orders", 1)
+        for begin in range(0, len(TEXTS), 100):
+            put(urls[0], "orders", TEXTS[begin : begin + 100])
+        wait_until(lambda: pull(fleet.http(0), "orders", 0).headers.get(READ_AT) == urls[1])
+        with PullConsumer(group, brokers=urls, auto_commit=False) as consumer:
+            (queue,) = consumer.queues_of("orders")
+            consumer.assign([queue])
+            consumer.seek_to_begin(queue)
+            found = [message.text() for message in consumer.poll(wait_s=60)]
+            fleet.http(0).post("/v1/broker/switch", json={"replica": 1}).raise_for_status()
+            assert fleet.leader([1]) == 1
+            while len(found) < len(TEXTS):
+                found += [message.text() for message in consumer.poll()]
+            assert found == TEXTS
+        wait_until(lambda: pull(fleet.http(1), "orders", 0).headers.get(READ_AT) == urls[0])
