@@ -210,3 +210,22 @@ def test_where_leaders_are_elected_each_names_the_replica_that_follows_it(tmp_pa
                 found += [message.text() for message in consumer.poll()]
             assert found == TEXTS
         wait_until(lambda: pull(fleet.http(1), "orders", 0).headers.get(READ_AT) == urls[0])
+
+
+def test_what_has_left_the_followers_log_is_read_at_the_leader(tmp_path: Path, group: str) -> None:
+    """A follower deletes old segments by its own settings. It would answer that these offsets are out of range."""
+    forgets: dict[str, Any] = {"storage__retention_ms": 0, "storage__compacted_grace_ms": 0, "lake__verify": 0}
+    with fleet(tmp_path, {**FAR, **forgets}, **FAR, lake__verify=0) as both:
+        both.put("orders")
+        both.put("orders")
+        sent = TEXTS * 2
+        end = broker_of(both.leads)["max_position"]
+        told = both.leads.put("/v1/broker/compacted", json={"compacted_position": end})
+        assert told.status_code == 200, told.text
+        wait_until(lambda: broker_of(both.follows)["min_position"] > 0)
+        assert broker_of(both.leads)["min_position"] == 0
+        wait_until(lambda: READ_AT not in pull(both.leads, "orders", 0).headers)
+        assert pull(both.leads, "orders", len(TEXTS) + 400).headers[READ_AT] == both.follower.url
+        with PullConsumer(group, brokers=both.leader.url, auto_commit=False) as consumer:
+            (queue,) = consumer.queues_of("orders")
+            assert read_all(consumer, queue, len(sent)) == sent
