@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -51,10 +50,9 @@ def spread(
         found = ask_each(brokers, lambda client: client.topic(topic))
         having = [each for each in brokers if each.name in found]
         lacking = [each for each in brokers if each.name not in found]
-        schemas = _schemas_of(topic, having)
-        for each in having:  # one that was made by a spread that failed before it gave it any
-            if schemas and not _has_schema(topic, each):
-                _give(topic, each, schemas)
+        schemas, without = _schemas_of(topic, having)
+        for each in without:  # one that was made by a spread that failed before it gave it any
+            _give(topic, each, schemas)
         if not lacking:
             note(f"topic {topic} is on all brokers that are known")
             return
@@ -103,31 +101,28 @@ def _make(topic: str, queues: int, broker: Named, permission: str, config: dict[
     note(f"made topic {topic} at {broker.name}")
 
 
-def _schemas_of(topic: str, brokers: list[Named]) -> list[dict[str, Any]]:
-    """All versions of the topic's schema, ascending, of the broker that has the newest; none where it has no schema."""
+def _schemas_of(topic: str, brokers: list[Named]) -> tuple[list[dict[str, Any]], list[Named]]:
+    """All versions of the topic's schema, ascending, of the broker that has the newest, and the brokers that have
+    none; no versions where none has any."""
     found: list[tuple[dict[str, Any], HttpClient]] = []
-    for _, client in brokers:
-        with suppress(SchemaNotFound):
-            found.append((client.schema(topic), client))
+    without: list[Named] = []
+    for each in brokers:
+        try:
+            found.append((each.client.schema(topic), each.client))
+        except SchemaNotFound:
+            without.append(each)
     if not found:
-        return []
+        return [], without
     newest, client = max(found, key=lambda each: each[0]["version"])
-    return [client.schema(topic, version) for version in newest["versions"]]
-
-
-def _has_schema(topic: str, broker: Named) -> bool:
-    with suppress(SchemaNotFound):
-        broker.client.schema(topic)
-        return True
-    return False
+    return [client.schema(topic, version) for version in newest["versions"]], without
 
 
 def _give(topic: str, broker: Named, schemas: list[dict[str, Any]]) -> None:
-    """The versions count from 1 there. Only the last one has to fit a table: whether there is one is said of it."""
-    for each in schemas[:-1]:
-        broker.client.set_schema(topic, each["schema"], each["type"])
-    for each in schemas[-1:]:
-        broker.client.set_schema(topic, each["schema"], each["type"], table=each["table"])
+    """Each version gets the number that it has: messages name it, and so does who sets the next one at all brokers.
+    Only the last one has to fit a table: whether there is one is said of it."""
+    for each in schemas:
+        table = each["table"] if each is schemas[-1] else None
+        broker.client.set_schema(topic, each["schema"], each["type"], table=table, version=each["version"])
     if schemas:
         note(f"topic {topic} has its schema at {broker.name}")
 

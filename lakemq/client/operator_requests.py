@@ -114,13 +114,16 @@ class OperatorRequests(ABC):
         type: str = "json",
         if_version: int | None = None,
         table: bool | None = None,
+        version: int | None = None,
     ) -> dict[str, Any]:
         """Give a topic a schema, or a new version of it; `if_version`: only if the current one is that; `table`:
-        whether the jobs keep a Delta table of the topic, None: as before. Raises `TopicNotFound`, `InvalidRequest`,
+        whether the jobs keep a Delta table of the topic, None: as before; `version`: the number of the new version, as
+        another broker has it, None: the next one. Raises `TopicNotFound`, `InvalidRequest`,
         `IncompatibleSchema`, `SchemaChanged`."""
         content: dict[str, Any] = {"type": type, "schema": schema}
         content |= {} if if_version is None else {"if_version": if_version}
         content |= {} if table is None else {"table": table}
+        content |= {} if version is None else {"version": version}
         return self._call(schema_routes.PUT_SCHEMA.at(topic), content)
 
     def drop_schema(self, topic: str, if_version: int | None = None) -> None:

@@ -10,6 +10,7 @@ from lakemq.client.address_list import AddressList
 from lakemq.client.addresses import Given, find_addresses
 from lakemq.client.broker_requests import ToPrimary, ToReader
 from lakemq.client.errors import Closed, Unreachable
+from lakemq.client.far_reads import FarReads
 from lakemq.client.given_source import GivenSource
 from lakemq.client.nameservers import NameServers
 from lakemq.client.places import Places
@@ -57,6 +58,7 @@ class Cluster:
         self._transports: dict[str, Transport] = {}
         self._closed = False
         self.places = Places(self._look)
+        self.far_reads = FarReads(self)
         self._given: frozenset[str] = frozenset()
         self._named: frozenset[str] = frozenset()
         """The name servers, which are shown no token: tokens are for brokers."""

@@ -22,6 +22,10 @@ MISSING_REPLICAS = "Lakemq-Missing-Replicas"
 """Of an answer to a send: the replicas that no promise rests on."""
 
 
+READ_AT = "Lakemq-Read-At"
+"""The address at which a consumer that is far behind reads on."""
+
+
 class Header(NamedTuple):
     """One header: where it belongs (which requests or answers), and what it means."""
 
@@ -80,6 +84,12 @@ ANSWERS: tuple[Header, ...] = (
         "Lakemq-Holes",
         "pull, but for JSON; reads of the log",
         "`first-last,…`: offsets (of the log: positions) that are gone for good",
+    ),
+    Header(
+        READ_AT,
+        "pull",
+        "you are far behind: the address of a replica in sync to pull from, until its answers lack this; see"
+        " `replication.far_behind_bytes`",
     ),
     Header("Lakemq-Expired", "pull, but for JSON", "how many expired messages were skipped; left out if none"),
     Header(

@@ -379,10 +379,10 @@ FRAMES_EPOCH = Field(
 FRAMES_ERASED = Field("erased", "integer", "how many erasures it has carried out", 0, least=0)
 FRAMES_FOLLOWER = (FRAMES_REPLICA, FRAMES_INCARNATION, FRAMES_DURABLE, FRAMES_EPOCH)
 FRAMES_SEEN = Field("seen_epoch", "integer", "it refuses a leader of an earlier epoch", 0, least=0)
-FRAMES_LEAVES = Field(
-    "leaves", "string", "`yes`: it stops, and is to be let go", "no", choices=("no", "yes")
-)  # fmt: skip
-FRAMES_SAID = (FRAMES_ERASED, FRAMES_SEEN, FRAMES_LEAVES)
+FRAMES_LEAVES = Field("leaves", "string", "`yes`: it stops, and is to be let go", "no", choices=("no", "yes"))
+FRAMES_ADDRESS = Field("address", "string", "where clients reach it")
+FRAMES_FIRST = Field("first", "integer", "the first position of its log", 0, least=0)
+FRAMES_SAID = (FRAMES_ERASED, FRAMES_SEEN, FRAMES_LEAVES, FRAMES_ADDRESS, FRAMES_FIRST)
 FRAMES_COUNTS = PUB
 """On the cluster: to be counted as a replica, whose word confirms messages."""
 LOG_FRAMES = Route(

@@ -31,7 +31,7 @@ PUT_SCHEMA = Route(
     "Give a topic a schema, or a new version of it that reads what the others have written",
     reads=Reads.JSON,
     differs=Answered.CONFIRMED,
-    rights=topic(Action.UPDATE),
+    rights=topic(Action.UPDATE, by_handler="with `version`, also `Create` on it"),
     audited=True,
 )
 DELETE_SCHEMA = Route(

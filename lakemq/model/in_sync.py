@@ -201,7 +201,7 @@ class InSync:
     def bound(self) -> int | None:
         """How far all others that count have the log on disk: members, also of a set that is only proposed, and who
         is joining. None: there are none."""
-        return min((self._durable(each) for each in self._counted()), default=None)
+        return min((self.durable(each) for each in self._counted()), default=None)
 
     @property
     def others(self) -> set[Member]:
@@ -216,7 +216,8 @@ class InSync:
             counted.add(self.joining)
         return {each for each in counted if each.replica != self.record.leader}
 
-    def _durable(self, member: Member) -> int:
+    def durable(self, member: Member) -> int:
+        """How far a follower has the log on disk, as it said; 0: nothing is known of it."""
         known = self._followers.get(member.replica)
         return known.durable if known is not None and known.member == member else 0
 
@@ -239,7 +240,7 @@ class InSync:
             self.joining = None  # it was never proposed
         if self.joining is None:
             self.joining = self._candidate(now_ms)
-        if self.joining is None or self._durable(self.joining) < confirmed_position:
+        if self.joining is None or self.durable(self.joining) < confirmed_position:
             return None
         joining, self.joining = self.joining, None
         return grown(self.record, joining)

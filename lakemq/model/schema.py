@@ -39,6 +39,7 @@ from lakemq.model.topic_columns import IN_VIEW
 
 TEXT_BYTES_MAX = 64 * 1024
 VERSIONS_MAX = 100
+VERSION_MAX = 2**31 - 1
 REASONS_MAX = 5
 
 Decode = Callable[[bytes, int], dict[str, Any]]
@@ -170,20 +171,31 @@ def _document(text: str) -> Any:
 
 
 def next_version(
-    schemas: TopicSchemas, topic: str, type: str, text: str, now_ms: int, expected: int | None
+    schemas: TopicSchemas,
+    topic: str,
+    type: str,
+    text: str,
+    now_ms: int,
+    expected: int | None,
+    number: int | None = None,
 ) -> tuple[SchemaVersion, Parsed]:
     """The version that the topic gets with this text, or the current one if that says the same, and what it says.
-    Raises `InvalidRequest`, `IncompatibleSchema`, `SchemaChanged`."""
+    `number`: which it is to be, as at another broker; None: the next one. Raises `InvalidRequest`,
+    `IncompatibleSchema`, `SchemaChanged`."""
     parsed = parse_schema(type, text)
     current = schemas.current
-    if current is not None and (current.type, current.text) == (type, text):
+    same = current is not None and (current.type, current.text) == (type, text)
+    if current is not None and same and number in (None, current.version):
         return current, parsed  # who asks again, as an answer was lost, isn't told that somebody changed it
     schemas.check_version(topic, expected)
     if len(schemas.versions) >= VERSIONS_MAX:
         raise InvalidRequest(f"topic {topic!r} has {VERSIONS_MAX} versions of its schema; drop it, and start again")
     for each in schemas.versions:
         check_compatible(topic, each, type, parsed)
-    return SchemaVersion(schemas.last + 1, type, text, now_ms), parsed
+    number = schemas.last + 1 if number is None else number
+    if not schemas.last < number <= VERSION_MAX:
+        raise InvalidRequest(f"a new version of topic {topic!r} is {schemas.last + 1} to {VERSION_MAX}, not {number}")
+    return SchemaVersion(number, type, text, now_ms), parsed
 
 
 def check_compatible(topic: str, old: SchemaVersion, type: str, new: Parsed) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from itertools import count
+from typing import Any
 
 import pytest
 
-from lakemq.client import PullConsumer
+from lakemq.client import Admin, PullConsumer
 from lakemq.client.http import HttpClient
 from lakemq.testing import MemoryBroker
 from tests.cli.fleet import Fleet, lines
@@ -103,6 +104,37 @@ def test_a_topic_is_spread_with_all_versions_of_its_schema(
             said = [each.schema(topic, version) for each in (at_a, at_b)]
             assert [said[0][name] for name in same] == [said[1][name] for name in same]
     assert [fleet.topic(name, topic)["permission"] for name in "ab"] == ["rw", "rw"]
+
+
+@pytest.mark.parametrize("drain", [[], ["--drain", "--wait", "60"]], ids=["at once", "drained"])
+def test_versions_of_a_schema_have_the_same_numbers_everywhere_also_where_they_begin_later(
+    run: Run, fleet: Fleet, topic: str, drain: list[str]
+) -> None:
+    """They counted from 1 at the others, so `if_version` was refused by one of them, and Avro bodies that name their
+    version named another."""
+
+    def avro(*fields: str) -> dict[str, Any]:
+        return {
+            "type": "record",
+            "name": "R",
+            "fields": [{"name": each, "type": "long", "default": 0} for each in fields],
+        }
+
+    with HttpClient(fleet.urls["a"]) as at_a, HttpClient(fleet.urls["b"]) as at_b:
+        at_a.create_topic(topic, 1)
+        for names in (["id"], ["id", "total"]):
+            at_a.set_schema(topic, {"type": "object", "properties": {name: {"type": "integer"} for name in names}})
+        at_a.drop_schema(topic)
+        for fields in (["id"], ["id", "total"]):
+            at_a.set_schema(topic, avro(*fields), "avro")
+        spread = run("topic", "spread", topic, *drain, "--nameservers", fleet.nameserver)
+        assert spread.code == 0, spread.stderr
+        for version in (3, 4):
+            said = [each.schema(topic, version) for each in (at_a, at_b)]
+            assert [(each["versions"], each["schema"]) for each in said] == [([3, 4], said[0]["schema"])] * 2
+        with Admin(brokers=list(fleet.urls.values())) as admin:
+            assert admin.set_schema(topic, avro("id", "total", "tax"), type="avro", if_version=4).version == 5
+        assert [each.schema(topic)["versions"] for each in (at_a, at_b)] == [[3, 4, 5]] * 2
 
 
 def test_a_spread_that_failed_before_it_gave_the_schema_is_made_again(run: Run, fleet: Fleet, topic: str) -> None:

@@ -15,6 +15,7 @@ from lakemq.model.fit import Misfit
 from lakemq.model.schema import (
     NO_SCHEMAS,
     TEXT_BYTES_MAX,
+    VERSION_MAX,
     VERSIONS_MAX,
     SchemaVersion,
     TopicSchemas,
@@ -67,6 +68,24 @@ def test_who_expects_another_version_is_told() -> None:
     for schemas, expected in ((NO_SCHEMAS, 1), (one, 0), (two, 1)):
         with pytest.raises(SchemaChanged):
             put(schemas, of(c={}), expected=expected)
+
+
+def test_a_version_may_be_given_a_number_that_none_has_had() -> None:
+    def numbered(schemas: TopicSchemas, number: int | None, **properties: Any) -> TopicSchemas:
+        version, _ = next_version(schemas, "t", "json", compact(of(**properties)), 7, None, number)
+        return schemas if version is schemas.current else schemas.changed(version._asdict())
+
+    copied = numbered(numbered(NO_SCHEMAS, 3, a={}), 7, a={}, b={})
+    assert [each.version for each in copied.versions] == [3, 7]
+    assert numbered(copied, 7, a={}, b={}) is copied, "asked again"
+    assert [each.version for each in numbered(copied, None, a={}, b={}, c={}).versions] == [3, 7, 8]
+    assert numbered(copied, 9, a={}, b={}).last == 9, "the same, to have the number that it has elsewhere"
+    for number in (1, 6, 7, 0, VERSION_MAX + 1):
+        with pytest.raises(InvalidRequest, match=f"is 8 to {VERSION_MAX}, not {number}"):
+            numbered(copied, number, a={}, b={}, c={})
+    last = numbered(NO_SCHEMAS, VERSION_MAX, a={})
+    with pytest.raises(InvalidRequest, match="a new version"):
+        numbered(last, None, a={}, b={})
 
 
 def test_there_are_not_too_many_versions() -> None:

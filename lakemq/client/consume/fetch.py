@@ -109,7 +109,7 @@ async def _pull(
 ) -> Answer:
     target, params = routes.PULL.at(queue.topic, queue.queue_id), {"wait_ms": int(wait_s * 1000), **query}
     cluster.note_reading(queue.topic)
-    return await cluster.reader(queue.broker).request(target, params, headers, wait_s)
+    return await cluster.far_reads.pull(queue, target, params, headers, wait_s)
 
 
 def _offsets(table: pa.Table) -> Sequence[int]:

@@ -13,12 +13,14 @@ from typing import Any
 from lakemq.gateway.fleet.agreement import Parted, agree, check_history
 from lakemq.gateway.fleet.asking_thread import AskingThread
 from lakemq.gateway.fleet.confirmed_mark import ConfirmedMark, Mark
+from lakemq.gateway.fleet.cut_said import described, summary
 from lakemq.gateway.fleet.incarnation import Incarnation
 from lakemq.gateway.fleet.primary import Answered, Greeting, Own, Primary, Said, begin_log
 from lakemq.gateway.fleet.shown import show_only_known
 from lakemq.gateway.fleet.tenure import Elected
 from lakemq.model.agreement import History
 from lakemq.model.errors import Fenced, LakemqError, NotLeader, StoreUnwritable
+from lakemq.model.far_behind import Readable
 from lakemq.model.given import may_show_all
 from lakemq.settings import Settings
 from lakemq.storage.log.cutting import Cut
@@ -90,6 +92,8 @@ class Follower:
         """Called with parts of sinks that the primary is about to commit."""
         self.erased: Callable[[], int] = lambda: 0
         """How many of the log's erasures are carried out here."""
+        self.address = ""
+        """Where clients reach it; empty: not known yet."""
         self.told_erased = 0
         """How many the primary says have to be before a message is shown."""
         self._asked = asyncio.Event()
@@ -326,7 +330,8 @@ class Follower:
 
     def _own(self) -> Own:
         seen = 0 if self._elected is None else self._incarnation.highest
-        return Own(self._replica, self._incarnation.name, self.durable(), self.erased(), seen)
+        own = Own(self._replica, self._incarnation.name, self.durable(), self.erased(), seen)
+        return own._replace(address=self.address, first=self._log.min_position)
 
     async def _note_confirming(self, said: Said) -> None:
         """Before anything more is asked for, and so before this one counts in that epoch: where it takes this leader's
@@ -442,9 +447,13 @@ class Follower:
         """How many positions the primary had beyond this log's end when it was last heard; None: it never was."""
         return None if self._said is None else max(self._said.end_position - self._log.next_position, 0)
 
+    def readable(self) -> list[Readable]:
+        """This one, which whoever is far behind may read on at."""
+        return [Readable(self.address, self._log.min_position, self._log.next_position)]
+
     def degraded(self) -> list[str]:
         """Why it isn't followed, in a line."""
-        found = [] if self.cut is None else [_described(self.cut)]
+        found = [] if self.cut is None else [described(self.cut)]
         if self.fault is not None:
             return [*found, f"this follower has stopped following, and serves what it has: {self.fault}"]
         found += [] if self.problem is None else [f"the primary can't be followed now: {self.problem}"]
@@ -458,21 +467,6 @@ class Follower:
             "primary": self._primary.address or None,
             "follower_lag": self.lag,
             "follower_fault": self.fault or self.problem,
-            "follower_cut": None if self.cut is None else _summary(self.cut),
+            "follower_cut": None if self.cut is None else summary(self.cut),
             "in_sync": [] if self._said is None else list(self._said.in_sync),
         }
-
-
-def _summary(cut: Cut) -> dict[str, Any]:
-    names = ("position", "epoch", "positions", "messages", "kept", "kept_positions")
-    return {name: getattr(cut, name) for name in names}
-
-
-def _described(cut: Cut) -> str:
-    """What was cut, in a line."""
-    what = (
-        f"{cut.messages} messages ({cut.positions} positions) that its primary lacks were cut off this follower's log"
-    )
-    kept = f"the first {cut.kept_positions} positions are" if cut.kept_positions < cut.positions else "they are"
-    where = f"{kept} kept in {cut.kept}" if cut.kept else "they are not kept"
-    return f"{what} at position {cut.position}, and may have been acknowledged; {where}"

@@ -46,6 +46,10 @@ class Own(NamedTuple):
     erased: int
     seen_epoch: int = 0
     """The highest that it goes by: who leads in one below is no primary of its own."""
+    address: str = ""
+    """Where clients reach it; empty: not known yet."""
+    first: int = 0
+    """The first position of its log."""
 
 
 class Said(NamedTuple):

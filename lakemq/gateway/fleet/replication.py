@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -23,6 +24,7 @@ from lakemq.model.errors import (
     NotInSync,
     StoreUnwritable,
 )
+from lakemq.model.far_behind import Readable
 from lakemq.model.in_sync import InSync, Member, Record, begun
 from lakemq.settings import Settings
 from lakemq.storage.log.commit_log import CommitLog
@@ -38,6 +40,13 @@ MARK_S = 1.0
 AGAIN_S = 0.02
 
 
+class Where(NamedTuple):
+    """Where clients reach a follower, empty if it isn't said, and with which position its log begins."""
+
+    address: str = ""
+    first_position: int = 0
+
+
 class Question(NamedTuple):
     """Who asks for frames from `begin` on, where its log ends, and says how far it has that on its disk, in that epoch,
     and how many of its erasures it has carried out. `seen`: it goes by nobody who leads in an epoch before. `leaves`:
@@ -50,6 +59,7 @@ class Question(NamedTuple):
     erased: int = 0
     seen: int = 0
     leaves: bool = False
+    where: Where = Where()
 
 
 class Replication:
@@ -63,9 +73,13 @@ class Replication:
         self._mark = ConfirmedMark(log.files, settings.storage.data_dir)
         self._marked_s = 0.0
         self._told: dict[int, tuple[int, int]] = {}
+        self._where: dict[int, tuple[Member, Where]] = {}
+        """By replica, what its last incarnation said."""
         self._problem: str | None = None
         self._begun = asyncio.Event()
         """There has been a follower."""
+        self._changed = asyncio.Event()
+        """Another record is in force, or it isn't changed for now."""
         self._awake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._leaving = False
@@ -131,6 +145,7 @@ class Replication:
         if self._task is not None:
             self._leaving = True
             self._awake.set()
+            self._changed.set()
             if self._in_sync.bound() is not None:
                 self._refuse()
 
@@ -177,6 +192,7 @@ class Replication:
         check_goes_on(log.identity.epochs, epoch, begin)
         counts = self._in_sync.hear(member, epoch, durable, log.flushed_position, self._now_ms())
         if counts:
+            self._where[member.replica] = member, question.where
             self.erased_by.hear(member, question.erased)
             self._begun.set()
             self._look()
@@ -271,6 +287,7 @@ class Replication:
             self._replaced(record)
             return
         self._in_sync.settle(record)
+        self._changed.set()
         for member in set(before.members).difference(record.members):
             logger.warning("%s: record %d has %s", _missing(member.replica), record.version, record.replicas)
         for member in set(record.members).difference(before.members):
@@ -333,6 +350,7 @@ class Replication:
     def hold(self, is_held: bool) -> None:
         """Change nothing of who is in sync meanwhile, and let nobody go."""
         self._is_held = is_held
+        self._changed.set()
 
     def in_sync_member(self, replica: int) -> Member:
         """That replica, which is in sync and heard of. Raises `NotInSync`."""
@@ -367,9 +385,10 @@ class Replication:
         """That record is in force, by which another leads."""
         self._replaced(record)
 
-    def remove(self, replica: int) -> dict[str, Any]:
-        """Forget that the replica ever was in sync, as it won't be back. Raises `InvalidRequest` where it leads, or is
-        in sync: one that has ended is let go by itself."""
+    async def remove(self, replica: int) -> dict[str, Any]:
+        """Forget that the replica ever was in sync, as it won't be back; done when the record has it, so that every
+        later leader has forgotten it too. Raises `InvalidRequest` where it leads, or is in sync: one that has ended is
+        let go by itself. Raises `NotConfirmed` where the record can't be changed in time, and goes on trying."""
         if replica == self._replica:
             raise InvalidRequest(f"replica {replica} leads")
         if replica in self.in_sync:
@@ -380,7 +399,18 @@ class Replication:
         self._in_sync.forget(replica)
         self._look_at_size()
         self._look()
+        await self._until_forgotten(replica)
         return {"removed": replica, "in_sync": self.in_sync}
+
+    async def _until_forgotten(self, replica: int) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.confirm_ms_max / 1000):
+                while replica in self._in_sync.record.missing and not (self._leaving or self._is_held):
+                    self._changed.clear()
+                    await self._changed.wait()
+        if replica in self._in_sync.record.missing:
+            why = self._problem or "it is being changed"
+            raise NotConfirmed(f"replica {replica} is forgotten here, and the record doesn't have that yet: {why}")
 
     # What is said ----------------------------------------------------------------------------
 
@@ -393,6 +423,15 @@ class Replication:
     def missing(self) -> list[int]:
         """The replicas that were in sync, also under another leader or before a start, and may come back."""
         return self._in_sync.missing
+
+    def readable(self) -> list[Readable]:
+        """The followers in sync at which clients may read what they have."""
+        members = self._in_sync.record.members
+        return [
+            Readable(where.address, where.first_position, self._in_sync.durable(member))
+            for member, where in self._where.values()
+            if where.address and member in members and not self.is_replaced
+        ]
 
     def degraded(self) -> list[str]:
         """What is wrong, a line each."""

@@ -25,6 +25,6 @@ class StaticLead:
         raise InvalidRequest(_BY_SETTING)
 
     async def remove(self, replica: int) -> dict[str, Any]:
-        """Forget the replica. Raises `InvalidRequest` where it isn't gone."""
+        """Forget the replica. Raises `InvalidRequest` where it isn't gone, and `NotConfirmed`."""
         assert self._replication is not None  # followers refuse all that writes
-        return self._replication.remove(replica)
+        return await self._replication.remove(replica)

@@ -27,6 +27,7 @@ from lakemq.gateway.produce.produce import Producer
 from lakemq.gateway.produce.transact import Transactor
 from lakemq.gateway.pull.history import History
 from lakemq.gateway.pull.pull import Puller
+from lakemq.gateway.pull.read_at import ReadAt
 from lakemq.gateway.pull.search import TopicSearch
 from lakemq.gateway.receive import serve
 from lakemq.gateway.receive.places import Places
@@ -149,6 +150,15 @@ def make_producer(broker: Broker) -> Producer:
     return Producer(broker.store, broker.topics, broker.idempotency, transactions, delays, broker.work)
 
 
+def make_puller(broker: Broker) -> Puller:
+    """Who serves pulls."""
+    bound_bytes = broker.settings.replication.far_behind_bytes
+    keeper = broker.follower or broker.replication
+    read_at = ReadAt(broker.log, bound_bytes, keeper.readable) if bound_bytes and keeper is not None else None
+    is_behind = broker.follower is not None
+    return Puller(broker.store, broker.cold, broker.gaps, broker.work, behind=is_behind, read_at=read_at)
+
+
 def make_receiver(broker: Broker) -> Receiver:
     """Who hands messages out."""
     store, limits, groups = broker.store, broker.settings.receive, broker.groups
@@ -175,7 +185,7 @@ def _handlers(broker: Broker, producer: Producer, ends: LogEnd) -> dict[Route, H
         routes.PRODUCE: producer.serve,
         routes.BEGIN: producer.serve_halves,
         routes.RESOLVE: Transactor(broker.router.transactions.resolve).serve,
-        routes.PULL: Puller(store, broker.cold, broker.gaps, work, behind=broker.follower is not None).serve,
+        routes.PULL: make_puller(broker).serve,
         routes.RECEIVE: receives.serve_receive,
         routes.ACKS: receives.serve_acks,
         routes.INVISIBILITY: receives.serve_invisibility,

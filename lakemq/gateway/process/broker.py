@@ -214,6 +214,13 @@ class Broker:
         if self.replication is not None:
             self.replication.serve()
 
+    def register(self, address: str) -> None:
+        """Be known to name servers, and to the leader, as one that clients reach there, unless the settings say
+        another address."""
+        if self.follower is not None:
+            self.follower.address = self.settings.gateway.advertise or address
+        self.registrar.start(address)
+
     def depart(self) -> None:
         """Be ready no more, and have clients look for another broker; this one serves on."""
         self.work.leaving = True

@@ -38,10 +38,10 @@ class ElectedLead:
         return _described(await self._election.force())
 
     async def remove(self, replica: int) -> dict[str, Any]:
-        """Forget the replica. Raises `InvalidRequest` where it isn't gone."""
+        """Forget the replica. Raises `InvalidRequest` where it isn't gone, and `NotConfirmed`."""
         if self._broker.replication is None:
             raise self._not_leader()
-        return self._broker.replication.remove(replica)
+        return await self._broker.replication.remove(replica)
 
     def _not_leader(self) -> NotLeader:
         return NotLeader("this replica follows", self._election.where())

@@ -236,7 +236,7 @@ class Exchange:
         """From now on this one is asked."""
         self._front, self._assuming = front, None
         self._tell()
-        broker.registrar.start(self._address)
+        broker.register(self._address)
 
     async def _let_go(self, broker: Broker) -> None:
         """Close the broker, once all that it is asked is answered."""

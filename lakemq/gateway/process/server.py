@@ -123,7 +123,7 @@ async def _serve_one(settings: Settings, begin: Callable[[Server, str], None], b
         connections.quick = quick_of(broker, app)
         begin(server, door.url)
         broker.serve()
-        broker.registrar.start(door.url)
+        broker.register(door.url)
         try:
             await server.serve_on(door.listener, settings.gateway, door.tls)
         finally:

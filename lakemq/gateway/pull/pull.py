@@ -24,11 +24,13 @@ from lakemq.gateway.filter.scan import (
 )
 from lakemq.gateway.filter.selector import Selector
 from lakemq.gateway.http.accept import ARROW, JSON, NDJSON, choose_media
+from lakemq.gateway.pull.read_at import ReadAt
 from lakemq.gateway.work.slices import Part, first_of
 from lakemq.gateway.work.work import Work
 from lakemq.model.errors import Forbidden, InvalidRequest, PositionGone
 from lakemq.model.names import check_readable
 from lakemq.storage.lake.cold_rows import ColdSlice
+from lakemq.storage.read.look_up import QueuePlan
 from lakemq.storage.read.store import Store
 from lakemq.storage.segment.slice import Slice
 from lakemq.storage.slices.holes import Gap, Range, joined, offsets_without, to_header
@@ -81,6 +83,8 @@ class Pulled(NamedTuple):
     """Offsets that were passed and hold no message any more."""
     expired: int = 0
     """So many messages were passed as their time to live was over."""
+    plan: QueuePlan | None = None
+    """What of the log was read last; None: nothing, or it has left the log."""
 
 
 class Passed(NamedTuple):
@@ -93,8 +97,19 @@ class Passed(NamedTuple):
 class Puller:
     """Serves pulls of what is stored. What groups pass over goes to `gaps`."""
 
-    def __init__(self, store: Store, cold: ColdReader, gaps: Gaps, work: Work, *, behind: bool = False) -> None:
-        """`behind`: another one has more of the log, so what is beyond its end here isn't out of range."""
+    def __init__(
+        self,
+        store: Store,
+        cold: ColdReader,
+        gaps: Gaps,
+        work: Work,
+        *,
+        behind: bool = False,
+        read_at: ReadAt | None = None,
+    ) -> None:
+        """`behind`: another one has more of the log, so what is beyond its end here isn't out of range. `read_at` says
+        where those read on that are far behind; None: here."""
+        self._read_at = read_at
         self._behind = behind
         self._log = store.log
         self._reader = store.reader
@@ -119,6 +134,10 @@ class Puller:
         answer, count = pulled.answer or self._answer(
             queue, self._cold.known_min_offset(queue), pulled, pull, pulled.slices
         )
+        if self._read_at is not None and pulled.plan is not None:
+            header = self._read_at.header(pulled.plan)
+            if header is not None:
+                answer.headers.append(header)
         found = self._log.topics.find(topic)
         self._work.counters.gave(count, len(answer.body), None if found is None else found.traffic)
         await send_answer(request.send, answer)
@@ -156,7 +175,7 @@ class Puller:
         deadline = loop.time() + pull.wait_ms / 1000
         scanned, spent_s, gone = 0, 0.0, False
         holes: list[Range] = []
-        expired = 0
+        expired, plan = 0, None
         while True:
             arrival: asyncio.Future[None] = loop.create_future()
             offset, holes = _step_over(queue, offset, holes)
@@ -174,7 +193,7 @@ class Puller:
                 self._tell_gone(queue, pull, found)
                 holes, expired = joined(holes, found.gone), expired + found.expired
                 scanned += found.next_offset - offset
-                offset = found.next_offset
+                offset, plan = found.next_offset, found.plan
                 if found.slices or found.answer:
                     return found._replace(gone=holes, expired=expired)
                 spent_s += loop.time() - begun
@@ -187,7 +206,7 @@ class Puller:
             left = deadline - now
             if left <= 0 or self._work.waiters.stopping or scanned >= SCANNED_MAX:
                 status = "no_matched_message" if scanned else "no_new_message"
-                return Pulled(status, offset, [], gone=holes, expired=expired)
+                return Pulled(status, offset, [], gone=holes, expired=expired, plan=plan)
             await self._wait(queue, pull, arrival, left, client_gone(scope))
             if queue in self._log.topics.deleted or pull.group in self._log.state.groups.disabled:
                 return Pulled("no_new_message", offset, [], gone=holes, expired=expired)
@@ -236,7 +255,7 @@ class Puller:
             if self._is_light(slices, pull, expiry):
                 found, reached, expired = _select(slices, pull, reached, expiry)
                 gone = offsets_without(slices, offset, reached)
-                return Pulled("found", reached, found, gone=gone, expired=expired)
+                return Pulled("found", reached, found, gone=gone, expired=expired, plan=plan)
 
         # What is read is answered in the same thread at once: else what all clients have read would be in memory
         # before the first is answered.
@@ -245,7 +264,8 @@ class Puller:
         def carry_out() -> Pulled:
             found, end = self._reader.read_up_to(plan, bytes_max)
             slices, reached, expired = _select(found, pull, end, expiry)
-            pulled = Pulled("found", reached, [], gone=offsets_without(found, offset, reached), expired=expired)
+            gone = offsets_without(found, offset, reached)
+            pulled = Pulled("found", reached, [], gone=gone, expired=expired, plan=plan)
             return self._answered(queue, begin, pulled, slices, pull, passed)
 
         return await run(carry_out)

@@ -40,7 +40,8 @@ class Lead(Protocol):
         ...
 
     async def remove(self, replica: int) -> dict[str, Any]:
-        """Have that replica be no part of the broker until it comes again."""
+        """Have that replica be no part of the broker until it comes again; returns once the record has that. Raises
+        `NotConfirmed` where it doesn't in time, and what else is in the way."""
         ...
 
 

@@ -13,11 +13,13 @@ import re
 from lakemq.contract.forms import FRAMES
 from lakemq.contract.limits import OFFSET_MAX
 from lakemq.contract.routes import (
+    FRAMES_ADDRESS,
     FRAMES_BYTES_MAX,
     FRAMES_COUNTS,
     FRAMES_DURABLE,
     FRAMES_EPOCH,
     FRAMES_ERASED,
+    FRAMES_FIRST,
     FRAMES_FOLLOWER,
     FRAMES_FROM,
     FRAMES_INCARNATION,
@@ -30,7 +32,7 @@ from lakemq.contract.routes import (
 )
 from lakemq.gateway.access.caller import Caller, caller_of
 from lakemq.gateway.fleet.diverged import check_goes_on
-from lakemq.gateway.fleet.replication import Question, Replication
+from lakemq.gateway.fleet.replication import Question, Replication, Where
 from lakemq.gateway.routes.log_end import LogEnd, seconds_until
 from lakemq.gateway.routes.subscription import topics_of
 from lakemq.gateway.work.run import Run
@@ -38,6 +40,7 @@ from lakemq.gateway.work.work import Work
 from lakemq.model.access import Kind, Need, Resource
 from lakemq.model.errors import Busy, InvalidRequest, PositionGone
 from lakemq.model.in_sync import Member
+from lakemq.model.names import leader_address
 from lakemq.storage.read.raw_frames import read_at_once, read_raw, size_of, with_state_alone, with_states
 from lakemq.storage.read.reader import PositionPlan
 from lakemq.storage.read.store import Store
@@ -211,7 +214,7 @@ def _is_of_follower(query: dict[str, str]) -> bool:
 
 def _read_question(query: dict[str, str], begin: int) -> Question | None:
     """What a follower says of itself; None where nobody says that he is one."""
-    erased, seen = (parse_int(query, field, OFFSET_MAX) for field in (FRAMES_ERASED, FRAMES_SEEN))
+    erased, seen, first = (parse_int(query, each, OFFSET_MAX) for each in (FRAMES_ERASED, FRAMES_SEEN, FRAMES_FIRST))
     if not _is_of_follower(query):
         return None
     numbers = {
@@ -227,4 +230,6 @@ def _read_question(query: dict[str, str], begin: int) -> Question | None:
         raise InvalidRequest(f"incarnation matches {_INCARNATION.pattern}")
     member = Member(numbers[FRAMES_REPLICA], incarnation)
     leaves = query.get(FRAMES_LEAVES.name) == "yes"
-    return Question(member, begin, numbers[FRAMES_EPOCH], numbers[FRAMES_DURABLE], erased, seen, leaves)
+    address = leader_address(query.get(FRAMES_ADDRESS.name, ""))
+    where = Where(address if address.isascii() else "", first)
+    return Question(member, begin, numbers[FRAMES_EPOCH], numbers[FRAMES_DURABLE], erased, seen, leaves, where)

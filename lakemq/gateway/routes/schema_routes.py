@@ -17,14 +17,13 @@ from lakemq.model.access import Action, Kind, Need, Resource, need_of_topic
 from lakemq.model.column_type import in_sql
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_readable, check_writable
-from lakemq.model.schema import TEXT_BYTES_MAX, Parsed, SchemaVersion, TopicSchemas, compact, parse_schema
+from lakemq.model.schema import TEXT_BYTES_MAX, VERSION_MAX, Parsed, SchemaVersion, TopicSchemas, compact, parse_schema
 from lakemq.model.schema_kinds import JSON_SCHEMA
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.log.topic_changes import TopicChanges
 from lakemq.web.asgi import client_of
 from lakemq.web.gate import Gate
 
-VERSION_MAX = 2**31 - 1
 _SPACES = 4
 """A text may be so many times as long as it is without spaces."""
 
@@ -32,12 +31,14 @@ _SPACES = 4
 class SchemaBody(BaseModel):
     """A schema, as JSON or as its text. `type`: json (JSON Schema), avro, or protobuf: an object of `message`, its full
     name, and `descriptor_set`, a FileDescriptorSet in base64. `if_version`: only if the current version is that one; 0:
-    there is none. `table`: whether the jobs keep a Delta table of the topic; not given: as before."""
+    there is none. `version`: the number of a new version, above all that the topic has had, as another broker has it;
+    not given: the next one. `table`: whether the jobs keep a Delta table of the topic; not given: as before."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     type: str = Field(JSON_SCHEMA, max_length=100)
     content: dict[str, Any] | list[Any] | str = Field(alias="schema")
     if_version: int | None = Field(None, ge=0, le=VERSION_MAX)
+    version: int | None = Field(None, ge=1, le=VERSION_MAX)
     table: bool | None = None
 
 
@@ -97,12 +98,16 @@ def make_router(log: CommitLog, changes: TopicChanges, listing: Gate) -> APIRout
         return describe(topic, schemas, found, await asyncio.to_thread(parse_schema, found.type, found.text))
 
     @serves(router, routes.PUT_SCHEMA)
-    async def put_schema(topic: str, body: SchemaBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+    async def put_schema(request: Request, topic: str, body: SchemaBody) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
         check_writable(topic)
+        if body.version is not None:
+            caller_of(request.scope).check(need_of_topic((Action.CREATE,), topic))
         if isinstance(body.content, str) and len(body.content) > _SPACES * TEXT_BYTES_MAX:
             raise InvalidRequest(f"the schema's text has more than {_SPACES * TEXT_BYTES_MAX} characters")
         text = await asyncio.to_thread(compact, body.content)
-        version, parsed = await changes.put_schema(topic, body.type, text, body.if_version, body.table)
+        version, parsed = await changes.put_schema(
+            *(topic, body.type, text, body.if_version), table=body.table, number=body.version
+        )
         return describe(topic, log.topics.get(topic).schemas, version, parsed)
 
     @serves(router, routes.DELETE_SCHEMA)

@@ -109,17 +109,23 @@ class TopicChanges:
             return topics.get(name)
 
     async def put_schema(
-        self, name: str, type: str, text: str, expected: int | None, table: bool | None = None
+        self,
+        name: str,
+        type: str,
+        text: str,
+        expected: int | None,
+        table: bool | None = None,
+        number: int | None = None,
     ) -> tuple[SchemaVersion, Parsed]:
         """Give the topic a schema, or a new version of it; done when it stands in the log. Also what it says. The same
         as the current one changes nothing. `table`: whether the jobs keep a Delta table of the topic from now on; None:
-        as before. Raises `TopicNotFound`, `InvalidRequest`, `IncompatibleSchema`, `SchemaChanged`,
-        `StoreUnwritable`."""
+        as before. `number`: that of the version; None: the next one. Raises `TopicNotFound`, `InvalidRequest`,
+        `IncompatibleSchema`, `SchemaChanged`, `StoreUnwritable`."""
         async with self._recording:
             schemas = self._log.topics.get(name).schemas
             # A schema may have a thousand parts, and is held against all versions before it.
             version, parsed = await asyncio.to_thread(
-                next_version, schemas, name, type, text, self._log.now_ms(), expected
+                next_version, schemas, name, type, text, self._log.now_ms(), expected, number
             )
             table = schemas.table if table is None else table
             if table:

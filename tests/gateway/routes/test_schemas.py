@@ -72,6 +72,18 @@ def test_a_dropped_schema_is_gone_and_its_numbers_are_not_given_again(http: http
     assert is_problem(get_schema(http, topic), 404, "schema_not_found"), "it is another topic"
 
 
+def test_a_version_gets_the_number_that_it_has_at_another_broker(http: httpx.Client, topic: str) -> None:
+    put_topic(http, topic)
+    assert put_schema(http, topic, V1, version=3).json()["versions"] == [3]
+    assert put_schema(http, topic, V1, version=3).json()["versions"] == [3], "asked again"
+    refused = put_schema(http, topic, V2, version=3)
+    assert is_problem(refused, 400, "invalid_request")
+    assert "not 3" in refused.json()["detail"]
+    assert put_schema(http, topic, V2, if_version=3).json()["versions"] == [3, 4]
+    for number in (0, 2**31):
+        assert is_problem(put_schema(http, topic, V2, version=number), 400, "invalid_request")
+
+
 def test_a_topic_has_a_table_of_its_own_where_that_is_said(http: httpx.Client, topic: str) -> None:
     put_topic(http, topic)
     assert put_schema(http, topic, V1).json()["table"] is False
@@ -191,6 +203,7 @@ def test_who_may_see_and_change_it(tmp_path: Path) -> None:
         with ask_as(gateway, users["jobs"]) as asked:
             assert len(asked.get("/v1/schemas").json()["schemas"]) == 2
         with ask_as(gateway, users["keeps"]) as asked:
+            assert is_problem(put_schema(asked, "orders", V2, version=9), 403, "forbidden")
             assert put_schema(asked, "orders", V2).status_code == 200
             assert asked.get("/v1/schemas").json()["schemas"] == []
         with ask_as(gateway, token_of(tmp_path / "log")) as admin:
