@@ -106,7 +106,7 @@ def make_router(log: CommitLog, changes: TopicChanges, listing: Gate) -> APIRout
             raise InvalidRequest(f"the schema's text has more than {_SPACES * TEXT_BYTES_MAX} characters")
         text = await asyncio.to_thread(compact, body.content)
         version, parsed = await changes.put_schema(
-            *(topic, body.type, text, body.if_version), table=body.table, number=body.version
+            topic, body.type, text, body.if_version, table=body.table, number=body.version
         )
         return describe(topic, log.topics.get(topic).schemas, version, parsed)
 
