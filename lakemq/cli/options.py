@@ -184,5 +184,5 @@ def _is_given(context: typer.Context, name: str) -> bool:
 
 def url_of(host: str, port: int, by_tls: bool = False) -> str:
     """The URL under which a gateway on this machine that listens on `host` is reached."""
-    reached = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104 (no place to listen)
     return f"{'https' if by_tls else 'http'}://{f'[{reached}]' if ':' in reached else reached}:{port}"

@@ -326,8 +326,8 @@ class HttpClient(OperatorRequests):
         """The rows of one statement that reads, as far as this user may see them, from the jobs that say to this broker
         where they answer. The bounds are what those jobs' settings say, where they aren't given. Raises also
         `InvalidSql`, and `Unreachable` where no jobs answer."""
-        asked, address = sql_request(statement, rows_max, timeout_ms), self.broker().get("sql")
-        with closing(Connections(check_sql_address(self.url, address), self._connections.credentials)) as jobs:
+        asked, address = sql_request(statement, rows_max, timeout_ms), check_sql_address(self.url, self.broker())
+        with closing(Connections(address, self._connections.credentials)) as jobs:
             headers = {"Content-Type": JSON}
             answer = self._request(
                 STATEMENT.at(), content=asked.content, headers=headers, wait_s=asked.wait_s, asked=jobs

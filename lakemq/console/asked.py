@@ -160,7 +160,7 @@ class Broker:
         return await self.sql(content, timeout_s)
 
     async def _at_jobs(self) -> Transport:
-        address = check_sql_address(self.address, (await self.describe()).get("sql"))
+        address = await asyncio.to_thread(check_sql_address, self.address, await self.describe())
         if self._jobs is None or self._jobs.address != address:
             before, self._jobs = self._jobs, Transport(address, CONNECTIONS_MAX, self._credentials)
             if before is not None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from lakemq.contract.right import PUBLIC, known
 from lakemq.contract.route import Field, Reads, Route
 
+_OF_BROKER = known("with `nameserver.token_file`, one of its tokens that is for `{broker}`")
+_OF_ALL = known("with `nameserver.token_file`, one of its tokens that is for all brokers")
+
 ROUTES_WAIT_MS = Field("wait_ms", "integer", "with `version`: how long to wait while it is current", 0, least=0)
 
 HEAR = Route(
@@ -13,10 +16,10 @@ HEAR = Route(
     "fleet",
     "Register a replica, or renew its registration",
     reads=Reads.JSON,
-    rights=known(),
+    rights=_OF_BROKER,
 )
 LEAVE = Route(
-    "DELETE", "/v1/brokers/{broker}/replicas/{replica}", "fleet", "Remove a replica's registration", rights=known()
+    "DELETE", "/v1/brokers/{broker}/replicas/{replica}", "fleet", "Remove a replica's registration", rights=_OF_BROKER
 )
 ROUTES = Route(
     "GET",
@@ -33,14 +36,14 @@ ROUTES = Route(
 CLUSTER = Route(
     "GET", "/v1/cluster", "fleet", "All registered brokers, and when each last sent a heartbeat", rights=PUBLIC
 )
-LOG_LEVELS = Route("GET", "/v1/log-levels", "operations", "The log level of each logger", rights=known())
+LOG_LEVELS = Route("GET", "/v1/log-levels", "operations", "The log level of each logger", rights=_OF_ALL)
 PUT_LOG_LEVELS = Route(
     "PUT",
     "/v1/log-levels",
     "operations",
     "Change log levels for a while",
     reads=Reads.JSON,
-    rights=known(),
+    rights=_OF_ALL,
 )
 HEALTH = Route("GET", "/healthz", "operations", "Whether the process is up", rights=PUBLIC)
 READY = Route("GET", "/readyz", "operations", "Whether it accepts requests: not while it stops", rights=PUBLIC)

@@ -61,6 +61,9 @@ ASKED_BY = "Jobs-Authorization"
 """A header of `OWN_ACCESS`: the jobs' own `Authorization`, as the connection on which they ask for a user is theirs.
 A broker of an earlier version passes over it."""
 
+WITHHELD = "sql_withheld"
+"""Beside `sql` in what a broker says of itself: why it names no address to who asks, though it has one."""
+
 REFUSALS_MAX = 100
 """So many at most in one request."""
 WHAT_CHARACTERS_MAX = 400

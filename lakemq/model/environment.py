@@ -22,7 +22,7 @@ CHECKPOINT = "LAKEMQ_CHECKPOINT"
 """Where the notebook with a stream keeps its checkpoint."""
 TOKEN = "LAKEMQ_TOKEN"  # noqa: S105  (a name)
 """The token by which clients, commands and jobs say who they are."""
-TOKEN_FILE = "LAKEMQ_TOKEN_FILE"  # noqa: S105
+TOKEN_FILE = "LAKEMQ_TOKEN_FILE"  # noqa: S105  (a name)
 """The file that has it, where the name above has none."""
 FOUND_TOKENS = "LAKEMQ_FOUND_TOKENS"
 """For processes that lakemq starts: the files with this machine's administrator's tokens, by address, in JSON. So they

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
+from urllib.parse import urlsplit
 
 _KNOWN = 1_024
 _HOST_BITS = 64
@@ -35,3 +36,21 @@ def is_neighbour(address: str | None) -> bool:
         return False
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
     return (mapped or found).is_loopback
+
+
+def same_machine(peer: str | None, own: str | None) -> bool:
+    """Whether who asks from `peer` is on the machine that was reached at `own`: by loopback, or by an address that both
+    have."""
+    return peer is not None and (peer == own or is_neighbour(peer))
+
+
+def leads_home(url: str) -> bool:
+    """Whether a URL leads whoever uses it to their own machine, wherever that is: loopback, or no address at all, for
+    which Linux takes loopback."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return is_neighbour(host) or ip_address(host).is_unspecified
+    except ValueError:
+        return False

@@ -15,6 +15,7 @@ import pytest
 
 from tests.docs.documents import Block, blocks
 from tests.ports import Ports
+from tests.process_list import command_lines, secrets_below, shown_of
 from tests.quick_spark import COMMANDS_CONF, QUICK_SPARK
 
 pytestmark = pytest.mark.timeout(900)
@@ -26,6 +27,9 @@ CERTIFICATES, SETTINGS, START, USERS, SEND, FORGE, PROGRAM, AUDIT = blocks("docs
 class Reader:
     """Somebody who types what the page shows, in a folder of his own. Only the port is another, and no other machine
     reaches it."""
+
+    up = 0
+    """The process of the broker and its jobs."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder, self._port = folder, port
@@ -60,6 +64,7 @@ def reader(tmp_path: Path, ports: Ports) -> Iterator[Reader]:
         )
     try:
         until(lambda: "stop with Ctrl-C" in log.read_text(), log, up)
+        made.up = up.pid
         yield made
         up.send_signal(signal.SIGINT)
         assert up.wait(WAIT_S_MAX) == 0, log.read_text()
@@ -96,3 +101,10 @@ def test_from_nothing_to_a_broker_with_two_users(reader: Reader) -> None:
         return audit.returncode == 0 and "PUT /v1/users/alice" in shown and "bob" in shown and "refused" in shown
 
     until(the_lake_knows, reader.folder / "up.log")
+    lines = command_lines(reader.up)
+    assert any(b"spark.authenticate=true" in line for line in lines), "Java is there"
+    secrets = secrets_below(reader.folder)
+    assert (reader.folder / "lake/_connect.token").read_bytes().strip() in secrets
+    for file in ("data/admin.token", "alice.token", "bob.token"):
+        assert (reader.folder / file).read_bytes().strip().rpartition(b"_")[2] in secrets, file
+    assert shown_of(secrets, lines) == []

@@ -21,6 +21,7 @@ from lakemq.jobs.sql.connect_session import connect_session
 from lakemq.model.errors import SettingsError
 from tests.cli.shell import Run
 from tests.cli.site import SPARK_SECRET, WAIT_S_MAX, Site, wait_for
+from tests.process_list import command_lines, processes_of
 
 pytestmark = pytest.mark.timeout(500)
 
@@ -49,15 +50,6 @@ def token(site: Site) -> str:
 def client(server: Server, token: str) -> Iterator[ConnectClient]:
     with ConnectClient(server, token) as connected:
         yield connected
-
-
-def processes_of(pid: int) -> list[int]:
-    """The process and all below it."""
-    found = [pid]
-    for each in found:
-        for task in Path(f"/proc/{each}/task").glob("*/children"):
-            found += [int(child) for child in task.read_text().split()]
-    return found
 
 
 def listeners_of(pid: int) -> list[Listener]:
@@ -189,7 +181,7 @@ def test_sparks_own_port_takes_no_message_from_who_has_not_its_secret(client: Co
 
 
 def test_secrets_are_in_no_command_line_log_metric_or_answer(site: Site, server: Server, token: str) -> None:
-    shown = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes_of(server.pid)]
+    shown = command_lines(server.pid)
     shown += [site.http.get(path).content for path in ("/metrics", "/v1/broker", "/readyz")]
     shown += [(site.folder / "jobs.log").read_bytes(), (site.folder / "lake" / "_connect.json").read_bytes()]
     assert any(b"spark.authenticate=true" in each for each in shown)

@@ -31,6 +31,7 @@ from tests.cli.site import a_java_that_never_gets_up
 from tests.cli.started import Commands
 from tests.gateway.http_client import TLS
 from tests.ports import Ports
+from tests.process_list import command_lines, secrets_below, shown_of
 
 WAIT_S_MAX = 120.0
 pytestmark = pytest.mark.timeout(500)
@@ -39,8 +40,11 @@ pytestmark = pytest.mark.timeout(500)
 class Up:
     """A running `lakemq up`."""
 
-    def __init__(self, commands: Commands | None, folder: Path, port: int, console: int | None = None) -> None:
-        """`commands`: what forks it; None: it starts and ends whole. `console`: the port of one; None: without."""
+    def __init__(
+        self, commands: Commands | None, folder: Path, port: int, console: int | None = None, **more: str
+    ) -> None:
+        """`commands`: what forks it; None: it starts and ends whole. `console`: the port of one; None: without. `more`:
+        of its environment."""
         self.port = port
         self._log = folder / "up.log"
         self._log.touch()
@@ -48,6 +52,7 @@ class Up:
         environment |= {
             "LAKEMQ_CONSOLE__ENABLED": str(console is not None),
             "LAKEMQ_CONSOLE__PORT": str(console or 0),
+            **more,
         }
         arguments = ["up", "--data-dir", "data", "--lake", "lake", "--port", str(port)]
         if commands is not None:
@@ -91,7 +96,9 @@ def is_gone(pid: int) -> bool:
 
 
 def test_it_says_where_all_of_it_listens_once_it_is_ready_and_stops_on_ctrl_c(tmp_path: Path, ports: Ports) -> None:
-    up = Up(None, tmp_path, ports.take(), console=(port := ports.take()))
+    """And no secret stands in the list of processes, whether it was given or is in a file."""
+    given = {"LAKEMQ_SQL__TOKEN": "s3cret-of-sql", "LAKEMQ_SPARK__CONF": '{"spark.hadoop.a.secret": "s3cret-of-spark"}'}
+    up = Up(None, tmp_path, ports.take(), console=(port := ports.take()), **given)
     with ready(up, parts=3):
         url = url_of("127.0.0.1", up.port)
         assert f"gateway on {url}, log in data" in up.said
@@ -104,6 +111,13 @@ def test_it_says_where_all_of_it_listens_once_it_is_ready_and_stops_on_ctrl_c(tm
         assert f"{url}/v1/topics/greetings/messages" in page
         children = up.children()
         assert len(children) == 3
+        lines = command_lines(up.process.pid)
+        for name in (b"up", b"gateway", b"jobs", b"console"):
+            assert any(name in line.split(b"\0") for line in lines), name
+        token = (tmp_path / "data" / "admin.token").read_text().strip()
+        secrets = secrets_below(tmp_path)
+        assert token.rpartition("_")[2].encode() in secrets
+        assert shown_of(secrets | {b"s3cret"}, lines) == []
         up.process.send_signal(signal.SIGINT)
         assert up.process.wait(WAIT_S_MAX) == 0
         assert all(is_gone(pid) for pid in children)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lakemq.cli.doctor.finding import Finding, Grade
+from lakemq.contract.sql_routes import WITHHELD
 from lakemq.model.named import OTHER
 from lakemq.model.names import DEAD_LETTER_PREFIX
 
@@ -38,6 +39,8 @@ ADVICE = {
 }
 """What to do about what a broker says, by how that begins."""
 _ELSE = "see docs/reliability.md, and the gateway's log"
+OPEN_SQL = "for the jobs set sql_http.host, sql_http.port and sql_http.advertise, or sql_http.enabled = false"
+"""What lets others use SQL over HTTP, or says that nobody is to."""
 _IF_AWAY = "start it: `lakemq up`, or `lakemq gateway`; where it runs elsewhere, name it by --broker"
 _IF_THERE = "something listens there: see that it is a broker, and the gateway's log; if it hangs, stop and start it"
 _STOPS = ("nothing is written", "the log was full", "this follower has stopped")
@@ -113,6 +116,9 @@ def _jobs(broker: Broker) -> Iterator[Finding]:
     if broker.described.get("role") == "primary" and not broker.described.get("jobs"):
         what = "no jobs are running: delays, retries and transactions are decided late, and the lake gets nothing"
         yield Finding(Grade.WRONG, broker.address, what, "start them: `lakemq jobs`, or all in one: `lakemq up`")
+    if broker.described.get(WITHHELD):
+        what = "it names no address for SQL to clients on this machine: the jobs answer at a loopback address of theirs"
+        yield Finding(Grade.NOTE, broker.address, what, OPEN_SQL)
 
 
 def _dead_letters(broker: Broker) -> Iterator[Finding]:

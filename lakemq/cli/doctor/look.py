@@ -22,8 +22,10 @@ from lakemq.model.errors import (
     SettingsError,
     Unauthenticated,
 )
+from lakemq.model.network import leads_home
 from lakemq.objects.path import is_object
 from lakemq.objects.table_place import check_fit
+from lakemq.settings.section import is_loopback
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
 from lakemq.wire.connections import NoAnswer
@@ -66,7 +68,17 @@ def look_at_machine(settings: Settings) -> Machine:
         jars_fault=_fault_of(_check_jars),
         files_max=_files_max(),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        sql_stays=_sql_stays(settings),
     )
+
+
+def _sql_stays(settings: Settings) -> str:
+    gateway, sql_http = settings.gateway, settings.sql_http
+    behind = bool(gateway.trusted_proxies) or (gateway.advertise != "" and not leads_home(gateway.advertise))
+    is_open = behind or not is_loopback(gateway.host)
+    host = f"[{sql_http.host}]" if ":" in sql_http.host else sql_http.host
+    address = sql_http.advertise or f"http://{host}"
+    return address if sql_http.enabled and is_open and leads_home(address) else ""
 
 
 def _nearest(folder: Path) -> Path:

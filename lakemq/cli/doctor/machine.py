@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from lakemq.cli.doctor.broker import OPEN_SQL
 from lakemq.cli.doctor.finding import Finding, Grade
 
 FREE_RATIO_MIN = 0.15
@@ -19,7 +20,9 @@ _GB = 2**30
 class Machine(NamedTuple):
     """`data_*` and `lake_*`: of the folders that the settings name. `lake_fault`: why the lake can't be used; empty
     where it can. `log_fault`: why a start would refuse the log, as far as a glance shows it. `token_mode`: of
-    `admin.token`; None: there is none. `java_fault`, `jars_fault`: why the jobs would not start; empty: they would."""
+    `admin.token`; None: there is none. `java_fault`, `jars_fault`: why the jobs would not start; empty: they would.
+    `sql_stays`: the address of the jobs' SQL, where it leads clients on other machines to themselves, though the
+    gateway lets such in; empty: it doesn't."""
 
     data_dir: str
     data_exists: bool
@@ -35,6 +38,7 @@ class Machine(NamedTuple):
     jars_fault: str
     files_max: int
     memory_bytes: int
+    sql_stays: str
 
 
 def findings_of(machine: Machine) -> Iterator[Finding]:
@@ -52,6 +56,9 @@ def findings_of(machine: Machine) -> Iterator[Finding]:
     if machine.memory_bytes < MEMORY_BYTES_MIN:
         what = f"{machine.memory_bytes / _GB:.1f} GiB of memory: the jobs take about 2 GiB, the gateway 0.3"
         yield Finding(Grade.SOON, "memory", what, "run the jobs on another machine, or lower spark.driver_memory")
+    if machine.sql_stays:
+        what = f"the gateway is open to other machines, and the jobs' SQL, at {machine.sql_stays}, only to this one"
+        yield Finding(Grade.NOTE, "SQL over HTTP", what, OPEN_SQL)
 
 
 def _disk(machine: Machine) -> Iterator[Finding]:

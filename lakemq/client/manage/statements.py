@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from lakemq.client.errors import Unreachable
 from lakemq.client.results import SqlRows
 from lakemq.client.routes import Cluster
@@ -27,7 +29,8 @@ async def _find_jobs(cluster: Cluster) -> str:
     for broker in await cluster.brokers():
         try:
             said = await cluster.primary(broker.name).get(routes.BROKER.at())
-            return check_sql_address((await cluster.find(broker.name)).address, said.get("sql"))
+            address = (await cluster.find(broker.name)).address
+            return await asyncio.to_thread(check_sql_address, address, said)
         except LakemqError as error:
             problem = problem or error
     raise problem or Unreachable("no broker is known", sent=False)

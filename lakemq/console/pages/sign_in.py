@@ -13,7 +13,7 @@ from lakemq.model.errors import LakemqError, Unauthenticated
 from lakemq.model.token import parse_token
 from lakemq.wire.credentials import Credentials
 
-_NO_TOKEN = "This isn't a token. A token looks like lmq_<id>_<secret>."  # noqa: S105
+_NO_TOKEN = "This isn't a token. A token looks like lmq_<id>_<secret>."  # noqa: S105  (shown to people)
 _REFUSED = "The broker doesn't know this token. It was revoked, has expired, or belongs to another broker."
 _WHY = {"token": "Sign in: the broker requires a token."}
 

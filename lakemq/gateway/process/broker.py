@@ -345,13 +345,13 @@ class Broker:
         }
 
     async def describe(self, client: Client = None) -> dict[str, Any]:
-        """What `GET /v1/broker` says. Raises `LogDamaged`, `Busy`."""
+        """What `GET /v1/broker` says to everybody. Raises `LogDamaged`, `Busy`."""
         overdue, jobs = await self.router.overdue.count(client), await self.router.jobs.describe(client)
         log, positions = self.log, self.positions()
         epochs = log.identity.epochs[-EPOCHS_MAX:]
         identity = {"log_id": log.identity.log_id, "epoch": log.identity.now.epoch, "epochs": epochs}
         late = {"overdue": sum(overdue.values()), "overdue_by_kind": overdue}
-        waits = {"jobs": jobs, "sql": self.router.jobs.sql, **late}
+        waits = {"jobs": jobs, **late}
         who = {"name": self.name, "role": self.tenure.role, "replica": self.settings.broker.replica}
         kept = self.follower or self.replication
         follows = {} if kept is None else kept.describe()

@@ -20,9 +20,11 @@ from lakemq.gateway.work.work import Work
 from lakemq.logs.levels import NAMES_MAX
 from lakemq.model.access import Action, Kind, Need, Resource
 from lakemq.model.errors import InvalidRequest, LakemqError, StoreUnwritable
+from lakemq.model.forwarded import is_forwarded
 from lakemq.model.names import ADDRESS_MAX, check_address
+from lakemq.model.network import same_machine
 from lakemq.storage.log.commit_log import CommitLog
-from lakemq.web.asgi import Client, client_of
+from lakemq.web.asgi import Client, Scope, client_of
 
 Text = Annotated[str, Field(max_length=300)]
 _OF_JOBS = (Action.GET, Action.ROUTE, Action.COMPACT, Action.ERASE)
@@ -90,7 +92,13 @@ def _heartbeat(said: Beat) -> Heartbeat:
     return Heartbeat(said.name, said.position, said.clock_ms, topics)
 
 
-async def _hear(jobs: Jobs, caller: Caller, body: Beats) -> dict[str, str]:
+def _is_here(scope: Scope) -> bool:
+    """Whether who asks is on this machine, and asks for nobody else."""
+    server = scope.get("server")
+    return same_machine(client_of(scope), server[0] if server else None) and not is_forwarded(scope["headers"])
+
+
+async def _hear(jobs: Jobs, caller: Caller, body: Beats, here: bool) -> dict[str, str]:
     """Take it; what is to be said of what wasn't taken."""
     sql = body.sql and check_address(body.sql).rstrip("/")
     jobs.hear(_heartbeat(each) for each in body.jobs)
@@ -99,20 +107,20 @@ async def _hear(jobs: Jobs, caller: Caller, body: Beats) -> dict[str, str]:
     if not sql:
         return {}
     try:
-        await _hear_sql(jobs, caller, sql)
+        await _hear_sql(jobs, caller, sql, here)
     except LakemqError as error:  # which keeps no job from being alive
         return {"sql_refused": error.detail}
     return {}
 
 
-async def _hear_sql(jobs: Jobs, caller: Caller, sql: str) -> None:
+async def _hear_sql(jobs: Jobs, caller: Caller, sql: str, here: bool) -> None:
     """Clients send their tokens to there, an administrator's too: so only the jobs may say where that is, and who said
     it is on record first. Raises `Forbidden`, `Busy`, `FlowControl`, `StoreUnwritable`."""
     for action in _OF_JOBS:
         caller.check(Need((action,), Resource(Kind.CLUSTER), guarded=True))
     if jobs.is_news(caller.name, sql):
         await caller.changes(f"PUT /v1/jobs sql={sql}")
-    jobs.hear_sql(caller.name, sql)
+    jobs.hear_sql(caller.name, sql, here)
 
 
 def make_router(
@@ -144,11 +152,12 @@ def make_router(
 
     @serves(router, routes.BROKER)
     async def describe(request: Request) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        return {**await broker.describe(client_of(request.scope)), "version": __version__}
+        described = await broker.describe(client_of(request.scope))
+        return {**described, **jobs.sql_for(_is_here(request.scope)), "version": __version__}
 
     @serves(router, routes.HEAR_JOBS)
     async def hear(request: Request, body: Beats) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        refused = await _hear(jobs, caller_of(request.scope), body)
+        refused = await _hear(jobs, caller_of(request.scope), body, _is_here(request.scope))
         schemas = f"{made}-{log.topics.schema_changes}"
         return {"broker": broker.name, "log_levels": jobs.levels.wanted(), "schemas": schemas} | refused
 

@@ -8,7 +8,9 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from lakemq.contract.sql_routes import WITHHELD
 from lakemq.gateway.routing.job_levels import JobLevels
+from lakemq.model.network import leads_home
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.plans import Plans
@@ -24,6 +26,11 @@ NAMES_MAX = 64
 """So many jobs are remembered: past that, the one not heard of for longest is forgotten."""
 ADDRESSES_MAX = 64
 """So many addresses of SQL, each by who said it, are remembered as no news."""
+
+_WHY_WITHHELD = (
+    "the jobs answer SQL only on their own machine, by loopback; for others set sql_http.host, sql_http.port and"
+    " sql_http.advertise for the jobs"
+)
 
 
 class Heartbeat(NamedTuple):
@@ -42,6 +49,12 @@ class _Heard(NamedTuple):
     wall_ms: int
 
 
+class _Sql(NamedTuple):
+    address: str
+    said_here: bool
+    counted_ms: int
+
+
 class Jobs:
     """Who was heard of when. In memory only: after a start nobody was."""
 
@@ -52,7 +65,7 @@ class Jobs:
         self._clock = clock
         self._heard: dict[str, _Heard] = {}
         self._dead: set[str] = set()
-        self._sql: tuple[str, int] | None = None
+        self._sql: _Sql | None = None
         self._said: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._looks = looks
         self.levels = JobLevels(clock)
@@ -72,20 +85,25 @@ class Jobs:
         """Whether `hear_sql` hasn't heard it of that user, or so long ago that it is forgotten."""
         return (user, address) not in self._said
 
-    def hear_sql(self, user: str, address: str) -> None:
-        """That jobs of this user answer SQL there. Clients send their tokens to there."""
-        self._sql = address, self._clock.counted_ms()
+    def hear_sql(self, user: str, address: str, here: bool) -> None:
+        """That jobs of this user answer SQL there. Clients send their tokens to there. `here`: whether those jobs are
+        on the broker's machine."""
+        self._sql = _Sql(address, here, self._clock.counted_ms())
         self._said[user, address] = None
         self._said.move_to_end((user, address))
         if len(self._said) > ADDRESSES_MAX:
             self._said.popitem(last=False)
 
-    @property
-    def sql(self) -> str | None:
-        """Where jobs that are alive answer SQL."""
-        if self._sql is None or self._clock.counted_ms() - self._sql[1] > ALIVE_MS:
-            return None
-        return self._sql[0]
+    def sql_for(self, here: bool) -> dict[str, str | None]:
+        """Where jobs that are alive answer SQL, for who asks on the broker's machine (`here`) or elsewhere. An address
+        on loopback leads to them only where they and who asks are on one machine: from any other a client would send
+        its token to whatever listens there. So it is said here alone, and else why it isn't."""
+        known = self._sql
+        if known is None or self._clock.counted_ms() - known.counted_ms > ALIVE_MS:
+            return {"sql": None}
+        if leads_home(known.address) and not (here and known.said_here):
+            return {"sql": None, WITHHELD: _WHY_WITHHELD}
+        return {"sql": known.address}
 
     def _is_alive(self, heard: _Heard, within_ms: int = ALIVE_MS) -> bool:
         return self._clock.counted_ms() - heard.counted_ms <= within_ms

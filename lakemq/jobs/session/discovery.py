@@ -22,7 +22,7 @@ FILE = "_connect.json"
 """In the lake's folder; Delta's readers pass over names like this."""
 
 _LOOK_S_MAX = 0.5
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 (no place to listen)
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ FROM (SELECT *, row_number() OVER (PARTITION BY broker, group, topic, queue_id O
   LATERAL VIEW inline(array(struct(CAST(pair[0] AS INT), pair[1]))) AS queue_id, offset
   WHERE NOT coalesce(stale, false) AND life = last_life)
 WHERE nth = 1 OR NOT coalesce(change.if_absent, false)
-"""  # noqa: S608
+"""  # noqa: S608 (names of our own)
 """Every commit that counted (docs/groups.md). A commit that knew of fewer resets than one before it,
 resets since then added, is stale; `if_absent` counts where it is the first of its queue. A group that is deleted begins
 anew."""
@@ -106,7 +106,7 @@ SELECT {_GONE} FROM (
       coalesce(lag(queue_offset) OVER (PARTITION BY broker, topic, queue_id ORDER BY queue_offset) + 1, 0) AS first_gone
     FROM {{messages}} WHERE startswith(topic, '{DEAD_LETTER_PREFIX}'))
   WHERE first_gone <= last_gone)
-"""  # noqa: S608
+"""  # noqa: S608 (names of our own)
 """Dead letters, and of each that is stored no more, before one that is, a row with its place alone; of many in a row of
 the newest only, as there may be any number."""
 
@@ -141,7 +141,7 @@ LEFT JOIN (SELECT broker, topic, cause, min(store_time) AS at
   LATERAL VIEW explode(sequence(named[0], named[1])) AS cause
   GROUP BY broker, topic, cause) AS discarded
   ON discarded.broker = dead.broker AND discarded.topic = dead.topic AND discarded.cause = dead.position
-"""  # noqa: S608
+"""  # noqa: S608 (names of our own)
 """A redrive's copy is the one kind of retry that was tried no time before, and its cause is the dead letter. With its
 group its topic was deleted, and no redrive finds it any more."""
 
@@ -151,7 +151,7 @@ SELECT store_time AS at, what.user AS user, what.source AS source, tag AS outcom
 FROM (SELECT *, from_json(CAST(body AS STRING),
     'user STRING, source STRING, what STRING, why STRING, times BIGINT, missed BIGINT, request_id STRING') AS what
   FROM {{messages}} WHERE topic = '{AUDIT_TOPIC}')
-"""  # noqa: S608
+"""  # noqa: S608 (names of our own)
 """Who did what, and who was refused (docs/security.md)."""
 
 _COLUMNS = {table.name: table.columns for table in TABLES} | {
@@ -223,7 +223,7 @@ def _warned(name: str) -> Generator[None]:
 def register_live_views(session: SparkSession) -> None:
     """Makes the views over `live.all_messages`, which must be there; they follow it as it is replaced."""
     views = {ALL + name if name in HIDING else name: query for name, query in VIEWS.items()}
-    views["topics"] = f"SELECT * FROM {LIVE}.{ALL}topics WHERE NOT system"  # noqa: S608
+    views["topics"] = f"SELECT * FROM {LIVE}.{ALL}topics WHERE NOT system"  # noqa: S608 (names of our own)
     made = Made(session)
     for name, query in views.items():
         source = query.format(messages=f"{LIVE}.{ALL}messages")

@@ -65,6 +65,33 @@ def test_this_machine_alone_is_looked_at(run: Run, tmp_path: Path) -> None:
     assert "admin.token" not in run("doctor", "--here", *folders).stdout
 
 
+@pytest.mark.parametrize(
+    ("settings", "stays"),
+    [
+        ({}, ""),
+        ({"GATEWAY__HOST": "192.0.2.1"}, "http://127.0.0.1"),
+        ({"GATEWAY__HOST": "192.0.2.1", "SQL_HTTP__HOST": "::1"}, "http://[::1]"),
+        ({"GATEWAY__HOST": "192.0.2.1", "SQL_HTTP__ENABLED": "false"}, ""),
+        ({"GATEWAY__HOST": "192.0.2.1", "SQL_HTTP__HOST": "192.0.2.1"}, ""),
+        ({"GATEWAY__HOST": "192.0.2.1", "SQL_HTTP__ADVERTISE": "http://192.0.2.1:9"}, ""),
+        ({"GATEWAY__ADVERTISE": "http://192.0.2.1:8080"}, "http://127.0.0.1"),
+        ({"GATEWAY__ADVERTISE": "http://127.0.0.1:8080"}, ""),
+    ],
+    ids=str,
+)
+def test_sql_that_clients_elsewhere_cannot_reach_is_said(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], stays: str
+) -> None:
+    for name, value in ({"AUTH__INSECURE": "true", "SQL_HTTP__PORT": "9"} | settings).items():
+        monkeypatch.setenv(f"LAKEMQ_{name}", value)
+    done = run("doctor", "--here", "--json", "--data-dir", str(tmp_path / "no"), "--lake", str(tmp_path))
+    found = [each for each in findings(done.stdout) if each["about"] == "SQL over HTTP"]
+    assert [each["grade"] for each in found] == ["note"] * bool(stays)
+    for each in found:
+        assert f"the jobs' SQL, at {stays}, only to this one" in each["what"]
+        assert "set sql_http.host, sql_http.port and sql_http.advertise" in each["do"]
+
+
 def test_a_log_that_no_gateway_would_start_with_is_down(run: Run, tmp_path: Path) -> None:
     data = tmp_path / "data"
     with start_gateway(data) as gateway:

@@ -26,6 +26,7 @@ SOUND = Machine(
     jars_fault="",
     files_max=2**20,
     memory_bytes=8 * 2**30,
+    sql_stays="",
 )
 
 
@@ -69,6 +70,7 @@ DLQ = {"topic": "%DLQ%billing", "queues": [{"min_offset": 2, "max_offset": 7}, {
         ({"degraded": ["nothing is written: 1 in sync, 2 are needed"]}, Grade.DOWN, "nothing is written"),
         ({"degraded": ["something new"]}, Grade.WRONG, "something new"),
         ({"described": {"role": "primary", "jobs": {}}}, Grade.WRONG, "no jobs"),
+        ({"described": {"sql": None, "sql_withheld": "why"}}, Grade.NOTE, "no address for SQL"),
         ({"topics": [DLQ]}, Grade.NOTE, "group billing has 6 dead letters; how many are open is not known"),
         ({"topics": [DLQ], "dead_open": {"other": 4.0}}, Grade.NOTE, "metrics don't name this group"),
         ({"topics": [DLQ], "dead_open": {"billing": 1200.0}}, Grade.NOTE, "group billing has 1,200 open dead letters"),

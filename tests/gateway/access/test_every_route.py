@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from http import HTTPStatus
 from typing import NamedTuple
 
 import httpx
@@ -13,28 +12,29 @@ from lakemq.contract import routes
 from lakemq.contract.route import Route
 from lakemq.contract.sql_routes import OWN_ACCESS
 from lakemq.testing import GatewayProcess, start_gateway
+from tests.docs.rights import OF_GATEWAY
 from tests.gateway.access.asking import (
+    LONG_AGO_MS,
     NAMES,
     all_but,
-    allow,
+    ask,
     ask_as,
-    deny,
+    denied,
+    enough_for,
     give,
+    is_let_in,
     make_user,
     request_of,
     resource_of,
     token_of,
+    wrong_authorizations,
 )
 from tests.gateway.http_client import TLS, WAIT_S, is_problem
 
-ASKED = [route for route in routes.ALL if not route.rights.public]
+ASKED = [route for route in OF_GATEWAY if not route.rights.public]
 WITH_RIGHTS = [route for route in ASKED if route.rights.each]
 BY_USERS = [route for route in WITH_RIGHTS if all(right.actions for right in route.rights.each)]
 FOR_SUPER_USERS = [route for route in WITH_RIGHTS if route not in BY_USERS]
-
-
-WRONG = (f"lmq_{'0' * 16}_{'0' * 64}", f"lmq_{'a' * 16}_{'b' * 64}", "lmq_", "nonsense")
-LONG_AGO_MS = 1_000_000_000_000
 
 
 class Scene(NamedTuple):
@@ -54,18 +54,6 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             yield Scene(gateway, admin, user)
 
 
-def ask(client: httpx.Client, route: Route) -> httpx.Response:
-    method, path, asked = request_of(route)
-    return client.request(method, path, **asked)
-
-
-def is_let_in(response: httpx.Response) -> bool:
-    """Whether it was looked at what is asked for, whatever came of that."""
-    code = "" if response.is_success else response.json()["code"]
-    assert response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR or code in ("busy", "store_unwritable")
-    return code not in ("unauthenticated", "forbidden", "flow_control")
-
-
 def test_nobody_is_let_in_without_a_token(scene: Scene) -> None:
     with ask_as(scene.gateway) as nobody:
         for route in ASKED:
@@ -80,13 +68,12 @@ def test_nobody_is_let_in_with_a_token_that_is_none_or_has_expired(scene: Scene,
     of its own."""
     give(scene.admin, "somebody", all_but(()))
     right = scene.user.headers["authorization"].removeprefix("Bearer ")
-    expired = scene.admin.post("/v1/users/somebody/tokens", json={"expires_ms": LONG_AGO_MS}).json()["token"]
-    wrong_secret = right[:-64] + ("0" * 64)
+    wrong = wrong_authorizations(scene.admin, "somebody", right)
     method, path, asked = request_of(route)
     number = ASKED.index(route)
     transport = httpx.HTTPTransport(local_address=f"127.0.1.{number + 1}", verify=TLS)
     with httpx.Client(transport=transport, base_url=scene.gateway.url, timeout=WAIT_S) as stranger:
-        for said in (*(f"Bearer {each}" for each in (*WRONG, wrong_secret, expired)), "Basic YTpi"):
+        for said in wrong:
             asked["headers"] = {**asked.get("headers", {}), "Authorization": said}
             answer = stranger.request(method, path, **asked)
             assert is_problem(answer, 401, "unauthenticated"), said
@@ -94,7 +81,7 @@ def test_nobody_is_let_in_with_a_token_that_is_none_or_has_expired(scene: Scene,
 
 def test_everybody_sees_whether_it_is_up(scene: Scene) -> None:
     with ask_as(scene.gateway) as nobody:
-        for route in routes.ALL:
+        for route in OF_GATEWAY:
             if route.rights.public:
                 assert ask(nobody, route).is_success, route.path
         assert nobody.get("/readyz").json() == {"status": "ready"}
@@ -113,13 +100,10 @@ def test_each_route_is_refused_without_its_right(scene: Scene, route: Route) -> 
 @pytest.mark.parametrize("route", BY_USERS, ids=lambda route: f"{route.method} {route.path}")
 def test_each_route_is_served_with_its_right_and_refused_where_that_is_denied(scene: Scene, route: Route) -> None:
     rights = route.rights.each
-    for number in range(max(len(right.actions) for right in rights)):
-        enough = [allow(resource_of(right), right.actions[number % len(right.actions)].value) for right in rights]
+    for enough in enough_for(rights):
         give(scene.admin, "somebody", enough)
         assert is_let_in(ask(scene.user, route)), enough
-    everything = [allow(resource_of(right), *[each.value for each in right.actions]) for right in rights]
-    denied = [deny(f"{rights[0].kind}:*", *[each.value for each in rights[0].actions])]
-    give(scene.admin, "somebody", [*everything, *denied])
+    give(scene.admin, "somebody", denied(rights))
     assert is_problem(ask(scene.user, route), 403, "forbidden")
 
 
@@ -131,7 +115,7 @@ def test_what_super_users_do_nobody_else_may(scene: Scene) -> None:
 
 
 def test_every_right_is_by_a_name_in_the_path_or_the_query() -> None:
-    for route in routes.ALL:
+    for route in OF_GATEWAY:
         names = {*route.within, *route.names}
         assert {right.of for right in route.rights.each if right.of} <= names, route.path
         assert route.rights.public or route.rights.each or route.rights.by_handler or route in KNOWN_ONLY, route.path
