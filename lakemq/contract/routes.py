@@ -246,6 +246,15 @@ TOPIC = Route(
     "/v1/topics/{topic}",
     "topics",
     "One topic and its queues' offsets",
+    (
+        Field(
+            "times",
+            "integer",
+            "for the first so many queues, at most 64, also `oldest_ms` and `newest_ms`: when the oldest and the newest"
+            " message that can be read were stored; null: there is none",
+            0,
+        ),
+    ),
     differs=Answered.TOPICS_SHOWN,
     rights=topic(GET, SUB, PUB),
 )

@@ -158,6 +158,11 @@ def test_what_begins_an_epoch_shows_nothing_before_it_is_confirmed(harness: LogH
     follower.run(follower.log.flushed())
     assert (queue.end_offset, other.end_offset) == (queue.next_offset, other.next_offset)
     assert queue.after_gap(2) == queue.gaps[0][1]
+    assert [queue.before_gap(each) for each in (0, queue.gaps[0][1] - 1, queue.gaps[0][1])] == [
+        0,
+        queue.gaps[0][0] - 1,
+        queue.gaps[0][1],
+    ]
     assert other.begin_offset == other.min_offset
 
 
