@@ -57,7 +57,8 @@ def pages(http: httpx.Client) -> list[str]:
         "/waiting?span=all",
         f"/messages?{urlencode({'topic': LONG, 'tag': SCRIPT, 'text': SCRIPT})}",
         *(f"{topic}/schema", f"{topic}/schema/new", f"{topic}/schema/drop"),
-        *(topic, f"{topic}/edit", f"{topic}/delete", f"{topic}/messages", found, f"/send?again={stored['message_id']}"),
+        *(topic, f"{topic}/queues", f"{topic}/edit", f"{topic}/delete", f"{topic}/messages", found),
+        f"/send?again={stored['message_id']}",
         *(
             group,
             f"{group}/pause",
@@ -151,6 +152,8 @@ def test_one_signs_in_makes_a_topic_and_deletes_it_after_a_question(
     page.get_by_label("Name").fill(name)
     page.get_by_label("Queues").press("Enter")
     expect(page.get_by_role("status")).to_contain_text("Topic created.")
+    expect(page.locator("#queues[hx-get]")).to_have_count(0)  # those at all brokers have taken its place
+    expect(page.get_by_role("region", name="Queues").locator("tbody tr")).to_have_count(1 + 4)
     page.get_by_role("link", name="Delete…").click()
     page.get_by_label("Type its name to confirm").fill(name)
     page.get_by_role("button", name="Delete it").click()
