@@ -63,7 +63,7 @@ def pages(http: httpx.Client) -> list[str]:
             group,
             f"{group}/pause",
             f"{group}/delete",
-            f"{group}/dead-letters",
+            *(f"{group}/dead-letters", f"{group}/dead-letters/causes", "/dead-letters", "/dead-letters/causes"),
             f"{group}/reset?topic={LONG}&to=earliest",
         ),
     ]

@@ -105,7 +105,9 @@ def test_the_console_asks_for_nothing_that_a_user_may_not_see(visitor: Visitor, 
     message, group = f"/messages/{stored['message_id']}", f"/groups/g-{name}"
     pages = ("/", "/topics", "/messages", "/groups", "/waiting", "/jobs", "/sql", "/people")
     topic = f"/topics/{name}"
-    for path in (*pages, topic, f"{topic}/queues", f"{topic}/messages", message, group, f"{group}/dead-letters"):
+    for path in (*pages, topic, f"{topic}/queues", f"{topic}/messages", message, group):
+        visitor.get(path)
+    for path in (f"{group}/dead-letters", f"{group}/dead-letters/causes", "/dead-letters", "/dead-letters/causes"):
         visitor.get(path)
     visitor.get(group, lag="1h")
     for query in ({"key": "k"}, {"tag": "t", "topic": name}):

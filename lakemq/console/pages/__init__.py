@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from lakemq.console.pages import (
     audit,
+    causes,
     dead_letters,
     groups,
     jobs,
@@ -42,6 +43,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     *send.ROUTES,
     *groups.ROUTES,
     *dead_letters.ROUTES,
+    *causes.ROUTES,
     *live.ROUTES,
     *sql.ROUTES,
     *waiting.ROUTES,
