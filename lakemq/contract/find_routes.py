@@ -14,6 +14,14 @@ PAGED = (
     Field("limit", "integer", "at most so many; all, without"),
 )
 """Of routes that list names."""
+TIMES = Field(
+    "times",
+    "integer",
+    "for the first so many queues, at most 64, also `oldest_ms` and `newest_ms`: when the oldest and the newest message"
+    " that can be read were stored; null: there is none",
+    0,
+)
+"""Of a topic."""
 
 SEARCH = Route(
     "GET",
