@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 from lakemq.console.looks import Pair
 from lakemq.console.shown import Number
+from lakemq.contract.limits import TIMES_MAX
 
 QUEUES_SHOWN_MAX = 256
 """Of all brokers together."""
-TIMES_MAX = 64
-"""A broker tells of so many queues since when they have messages."""
 
 
 class QueueRow(NamedTuple):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,11 @@ import httpx
 import pytest
 
 from lakemq.console.looks import Look, Pair
-from lakemq.console.queues import QUEUES_SHOWN_MAX, TIMES_MAX, Said, queues_of
+from lakemq.console.queues import QUEUES_SHOWN_MAX, Said, queues_of
+from lakemq.contract.limits import TIMES_MAX
 from lakemq.model.written import moment
 from lakemq.testing import GatewayProcess, start_gateway
-from tests.console.visitor import ConsoleProcess, Guarded, Visitor, token_of
+from tests.console.visitor import WAIT_S, ConsoleProcess, Guarded, Visitor, token_of
 from tests.gateway.http_client import connect, produce, put_topic
 from tests.gateway.routing.asking import wait_until
 
@@ -133,6 +137,51 @@ def test_a_broker_that_does_not_answer_is_a_row_that_says_so(
 
             wait_until(is_told)
             visitor.close()
+
+
+@contextmanager
+def without_times(url: str, answers: bool) -> Generator[str]:
+    """The address of a broker that tells no times: it refuses to, as one of an earlier version, or takes forever."""
+    over = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if "times=" in self.path and not answers:
+                over.wait(WAIT_S)
+                return
+            problem = b'{"status": 400, "code": "invalid_request", "detail": "there is no field times"}'
+            found = httpx.get(f"{url}{self.path}", trust_env=False, timeout=WAIT_S)
+            status, body = (400, problem) if "times=" in self.path else (found.status_code, found.content)
+            self.send_response(status)
+            self.send_header("Content-Type", found.headers.get("Content-Type", ""))
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        over.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_broker_that_tells_no_times_still_tells_its_queues(
+    http: httpx.Client, gateway: GatewayProcess, name: str, answers: bool
+) -> None:
+    put_topic(http, name)
+    produce(http, name, "x")
+    with without_times(gateway.url, answers) as address, ConsoleProcess(address) as console:
+        visitor = Visitor(console.url)
+        wait_until(lambda: len(rows_of(visitor.get(f"/topics/{name}/queues"))) == 2)
+        _, queue = rows_of(visitor.get(f"/topics/{name}/queues"))
+        visitor.close()
+    assert queue == ["0", "–", "–", "0", "0", "1", "1"]
 
 
 def test_a_broker_is_not_asked_for_a_topic_that_a_user_may_not_see_there(

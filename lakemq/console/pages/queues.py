@@ -8,13 +8,16 @@ from typing import Any
 from starlette.responses import Response
 
 from lakemq.console.asked import Broker
-from lakemq.console.queues import TIMES_MAX, Said, queues_of
+from lakemq.console.queues import Said, queues_of
 from lakemq.console.visit import Visit
+from lakemq.contract.limits import TIMES_MAX
 from lakemq.model.access import Action
 from lakemq.model.errors import LakemqError
 
 ANSWER_S = 5.0
 """What a broker hasn't said by then is left out."""
+TIMES_S = 2.5
+"""So long it may take to tell times, for which it may have to read the lake; then it is asked without."""
 _WHY = {
     "topic_not_found": "This broker has no such topic.",
     "forbidden": "You may not see this topic here.",
@@ -55,11 +58,11 @@ async def _said(visit: Visit, broker: Broker, topic: str) -> Said:
 
 async def _topic(broker: Broker, topic: str) -> dict[str, Any]:
     try:
-        return await broker.topic(topic, TIMES_MAX)
+        return await broker.topic(topic, TIMES_MAX, TIMES_S)
     except LakemqError as error:
-        if error.code != "invalid_request":
+        if error.code not in ("invalid_request", "unreachable"):
             raise
-        return await broker.topic(topic)  # an earlier version tells no times
+        return await broker.topic(topic)  # the lake is slow, or the broker of an earlier version, which knows no times
 
 
 ROUTES = (("GET", "/topics/{topic}/queues", show_queues),)

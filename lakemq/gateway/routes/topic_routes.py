@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq.contract import routes
-from lakemq.contract.limits import NUMBER_MAX
+from lakemq.contract.limits import NUMBER_MAX, TIMES_MAX
 from lakemq.gateway.access.caller import Caller, caller_of
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.http.by_fastapi import serves
@@ -27,8 +27,6 @@ from lakemq.storage.state.topics import Queue, Topic
 from lakemq.web.asgi import client_of
 from lakemq.web.gate import Gate
 
-TIMES_MAX = 64
-"""Of so many queues of a topic it is told since when they have messages: of each the lake may have to be read."""
 Times = Annotated[int, Query(ge=0, le=TIMES_MAX)]
 
 
