@@ -49,6 +49,9 @@ def pages(http: httpx.Client) -> list[str]:
     begin(http, LONG, SCRIPT, group=LONG)
     offsets = {"offsets": [{"topic": LONG, "queue_id": 0, "offset": 0}]}
     assert http.put(f"/v1/groups/{LONG}/offsets", json=offsets).status_code == 200
+    nack = {"message_id": stored["message_id"], "delay_level": -1, "reason": SCRIPT + "x" * 300}
+    http.post(f"/v1/groups/{LONG}/nacks", json={"messages": [nack]}).raise_for_status()
+    wait_until(lambda: bool(http.get(f"/v1/groups/{LONG}/dead-letters").json()["dead_letters"]))
     schema = {"type": "object", "properties": {SCRIPT: {"type": "integer"}, LONG: {"type": "string"}}}
     assert http.put(f"/v1/topics/{LONG}/schema", json={"schema": schema}).status_code == 200
     topic, group, found = f"/topics/{LONG}", f"/groups/{LONG}", f"/messages/{stored['message_id']}"
