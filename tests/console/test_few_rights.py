@@ -112,6 +112,7 @@ def test_the_console_asks_for_nothing_that_a_user_may_not_see(visitor: Visitor, 
     visitor.get(group, lag="1h")
     for query in ({"key": "k"}, {"tag": "t", "topic": name}):
         visitor.get("/messages", **query)
+    visitor.get("/topics/hidden/queues")  # which says that it may not see it
     visitor.get("/topics/secret", 403)  # this one is to be in the audit, and comes after all others
     wait_until(lambda: bool(refused(guarded, name)))
     assert [each["what"] for each in map(json.loads, refused(guarded, name))] == ["GET /v1/topics/secret"]
