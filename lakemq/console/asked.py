@@ -76,6 +76,11 @@ class Who(NamedTuple):
         """So of a topic, whose retries and dead letters are its group's."""
         return self.user is None or self.user.may(need_of_topic((action,), topic), None)
 
+    def might_see_topic(self, topic: str) -> bool:
+        """Whether the broker may show the topic: policies with `sources` are for the broker to decide."""
+        need = need_of_topic((Action.GET, Action.SUB, Action.PUB), topic)
+        return self.user is None or self.user.may(need, None) or any(each.sources for each in self.user.policies)
+
     def may_on_group(self, action: Action, group: str) -> bool:
         """So of a group."""
         return self.may(action, Resource(Kind.GROUP, group))
@@ -171,9 +176,9 @@ class Broker:
         """Its name, role and positions."""
         return await self.get(routes.BROKER.at())
 
-    async def topic(self, topic: str) -> dict[str, Any]:
-        """One topic and its queues."""
-        return await self.get(routes.TOPIC.at(topic))
+    async def topic(self, topic: str, times: int = 0, timeout_s: float = ANSWER_S) -> dict[str, Any]:
+        """One topic and its queues; since when its first ones have messages, of so many of them."""
+        return await self.get(routes.TOPIC.at(topic), {"times": times} if times else None, timeout_s)
 
     async def pull(self, topic: str, queue_id: int, offset: int, most: int, wait_ms: int = 0) -> dict[str, Any]:
         """What a queue has from an offset on."""

@@ -17,6 +17,12 @@ DEAD_LETTERS = Route(
     (
         Field("state", "string", "only these; default: all", choices=tuple(each.value for each in LetterState)),
         Field("reason", "string", "part of the failure's class or text, ignoring case"),
+        Field(
+            "cause",
+            "string",
+            "exactly this cause: the failure's class, or without one the first 200 characters of its text, on one line;"
+            " empty: without a reason",
+        ),
         Field("topic", "string", "the original topic"),
         Field("begin_ms", "integer", "dead since this time", 0),
         Field("end_ms", "integer", "dead until this time", NUMBER_MAX),

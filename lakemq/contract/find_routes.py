@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
+from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX, TIMES_MAX
 from lakemq.contract.right import known, topic
 from lakemq.contract.route import Answered, Field, Route
 from lakemq.model.access import Action
@@ -14,6 +14,14 @@ PAGED = (
     Field("limit", "integer", "at most so many; all, without"),
 )
 """Of routes that list names."""
+TIMES = Field(
+    "times",
+    "integer",
+    f"for the first so many queues, at most {TIMES_MAX}, also `oldest_ms` and `newest_ms`: when the oldest and the"
+    " newest message that can be read were stored; null: there is none",
+    0,
+)
+"""Of a topic."""
 
 SEARCH = Route(
     "GET",

@@ -21,6 +21,9 @@ GIVEN_MAX = 100_000
 """So many characters may be given."""
 CUT = "…"
 
+CAUSE_MAX = 200
+"""Of a failure's cause as many characters are told apart."""
+
 TIME_OUT = "lakemq.TimeOut"
 """The class where nobody said anything: the message was handed out, and its time was over."""
 
@@ -59,6 +62,12 @@ def failure_of(properties: Mapping[str, str] | None) -> Failure | None:
         return None
     name, text = properties.get(FAILURE_CLASS), properties.get(FAILURE_TEXT)
     return None if name is None and text is None else Failure(name, text)
+
+
+def cause_of(name: str | None, text: str | None) -> str:
+    """What failures of one kind have in common, on one line: their class; the beginning of the text of those without
+    one. Empty: nobody said why."""
+    return " ".join((name or text or "").split())[:CAUSE_MAX].rstrip()
 
 
 def with_failure(properties: dict[str, str] | None, why: Failure | None) -> dict[str, str] | None:

@@ -235,6 +235,7 @@ def _take(url: str, message_id: str, folder: Path, token: str, shots: Sequence[S
                 page.get_by_label("Send to topics").fill("orders, payments")
                 page.get_by_label("Consume topics").fill("shipments*")
                 page.get_by_label("as consumer group").fill("checkout")
+            seen.settle()
             page.screenshot(path=folder / f"{name}.png")
             seen.close()
             assert seen.wrong == [], seen.wrong

@@ -49,6 +49,9 @@ def pages(http: httpx.Client) -> list[str]:
     begin(http, LONG, SCRIPT, group=LONG)
     offsets = {"offsets": [{"topic": LONG, "queue_id": 0, "offset": 0}]}
     assert http.put(f"/v1/groups/{LONG}/offsets", json=offsets).status_code == 200
+    nack = {"message_id": stored["message_id"], "delay_level": -1, "reason": SCRIPT + "x" * 300}
+    http.post(f"/v1/groups/{LONG}/nacks", json={"messages": [nack]}).raise_for_status()
+    wait_until(lambda: bool(http.get(f"/v1/groups/{LONG}/dead-letters").json()["dead_letters"]))
     schema = {"type": "object", "properties": {SCRIPT: {"type": "integer"}, LONG: {"type": "string"}}}
     assert http.put(f"/v1/topics/{LONG}/schema", json={"schema": schema}).status_code == 200
     topic, group, found = f"/topics/{LONG}", f"/groups/{LONG}", f"/messages/{stored['message_id']}"
@@ -57,12 +60,13 @@ def pages(http: httpx.Client) -> list[str]:
         "/waiting?span=all",
         f"/messages?{urlencode({'topic': LONG, 'tag': SCRIPT, 'text': SCRIPT})}",
         *(f"{topic}/schema", f"{topic}/schema/new", f"{topic}/schema/drop"),
-        *(topic, f"{topic}/edit", f"{topic}/delete", f"{topic}/messages", found, f"/send?again={stored['message_id']}"),
+        *(topic, f"{topic}/queues", f"{topic}/edit", f"{topic}/delete", f"{topic}/messages", found),
+        f"/send?again={stored['message_id']}",
         *(
             group,
             f"{group}/pause",
             f"{group}/delete",
-            f"{group}/dead-letters",
+            *(f"{group}/dead-letters", f"{group}/dead-letters/causes", "/dead-letters", "/dead-letters/causes"),
             f"{group}/reset?topic={LONG}&to=earliest",
         ),
     ]
@@ -151,6 +155,8 @@ def test_one_signs_in_makes_a_topic_and_deletes_it_after_a_question(
     page.get_by_label("Name").fill(name)
     page.get_by_label("Queues").press("Enter")
     expect(page.get_by_role("status")).to_contain_text("Topic created.")
+    expect(page.locator("#queues[hx-get]")).to_have_count(0)  # those at all brokers have taken its place
+    expect(page.get_by_role("region", name="Queues").locator("tbody tr")).to_have_count(4)
     page.get_by_role("link", name="Delete…").click()
     page.get_by_label("Type its name to confirm").fill(name)
     page.get_by_role("button", name="Delete it").click()

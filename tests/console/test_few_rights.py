@@ -104,11 +104,15 @@ def test_the_console_asks_for_nothing_that_a_user_may_not_see(visitor: Visitor, 
     (stored,) = guarded.http.get(f"/v1/topics/{name}/queues/0/messages", params={"offset": 0}).json()["messages"]
     message, group = f"/messages/{stored['message_id']}", f"/groups/g-{name}"
     pages = ("/", "/topics", "/messages", "/groups", "/waiting", "/jobs", "/sql", "/people")
-    for path in (*pages, f"/topics/{name}", f"/topics/{name}/messages", message, group, f"{group}/dead-letters"):
+    topic = f"/topics/{name}"
+    for path in (*pages, topic, f"{topic}/queues", f"{topic}/messages", message, group):
+        visitor.get(path)
+    for path in (f"{group}/dead-letters", f"{group}/dead-letters/causes", "/dead-letters", "/dead-letters/causes"):
         visitor.get(path)
     visitor.get(group, lag="1h")
     for query in ({"key": "k"}, {"tag": "t", "topic": name}):
         visitor.get("/messages", **query)
+    visitor.get("/topics/hidden/queues")  # which says that it may not see it
     visitor.get("/topics/secret", 403)  # this one is to be in the audit, and comes after all others
     wait_until(lambda: bool(refused(guarded, name)))
     assert [each["what"] for each in map(json.loads, refused(guarded, name))] == ["GET /v1/topics/secret"]

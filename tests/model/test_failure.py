@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakemq.model.failure import (
+    CAUSE_MAX,
     CLASS_MAX,
     CUT,
     FAILURE_CLASS,
@@ -14,6 +15,7 @@ from lakemq.model.failure import (
     TEXT_MAX,
     TIME_OUT,
     Failure,
+    cause_of,
     failure,
     failure_of,
     ran_out,
@@ -84,3 +86,28 @@ def test_without_a_reason_properties_are_as_they_were(properties: dict[str, str]
 
 def test_time_that_is_over_is_a_reason() -> None:
     assert ran_out(3) == Failure(TIME_OUT, "handed out 3 times, and never acknowledged in time")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "cause"),
+    [
+        ("ValueError", "no amount", "ValueError"),
+        (None, " no\n\tamount ", "no amount"),
+        ("", "no amount", "no amount"),
+        (None, None, ""),
+        (None, "x" * CAUSE_MAX + " and more", "x" * CAUSE_MAX),
+        (None, "x" * (CAUSE_MAX - 1) + " and more", "x" * (CAUSE_MAX - 1)),
+    ],
+)
+def test_failures_of_a_class_have_one_cause_and_those_without_that_of_their_text(
+    name: str | None, text: str | None, cause: str
+) -> None:
+    assert cause_of(name, text) == cause
+
+
+@given(texts, texts)
+def test_a_cause_is_a_line_that_is_its_own_cause(name: str | None, text: str | None) -> None:
+    found = cause_of(name, text)
+    assert len(found) <= CAUSE_MAX
+    assert found.splitlines() in ([], [found])
+    assert cause_of(found, None) == cause_of(None, found) == found

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from starlette.responses import Response, StreamingResponse
 
@@ -42,9 +43,9 @@ async def list_letters(visit: Visit) -> Response:
 async def _list(visit: Visit, problem: str = "", status: int = 200) -> Response:
     group, who = visit.path("group"), await visit.who()
     posted = visit.request.method == "POST"
-    state, reason, topic, after = ("open", "", "", "") if posted else _asked(visit)
-    params = _params(state, reason, topic, PAGE_ROWS)
-    if after:
+    asked = Asked() if posted else _asked(visit)
+    params = asked.params(PAGE_ROWS)
+    if visit.field("after") and not posted:
         params["after"] = visit.number("after", 0)
     found = await visit.broker.get(dead_letter_routes.DEAD_LETTERS.at(group), params)
     return visit.page(
@@ -53,10 +54,8 @@ async def _list(visit: Visit, problem: str = "", status: int = 200) -> Response:
         group=group,
         rows=found["dead_letters"],
         following=found["next_after"],
-        state=state,
+        asked=asked,
         states=STATES,
-        reason=reason,
-        topic=topic,
         where=visit.field("where"),
         rate=visit.field("rate") or str(RATE_DEFAULT),
         problem=problem,
@@ -64,16 +63,38 @@ async def _list(visit: Visit, problem: str = "", status: int = 200) -> Response:
     )
 
 
-def _asked(visit: Visit) -> tuple[str, str, str, str]:
+class Asked(NamedTuple):
+    """Which letters are listed. `cause` None: whichever; empty: those without a reason."""
+
+    state: str = LetterState.OPEN.value
+    reason: str = ""
+    topic: str = ""
+    cause: str | None = None
+
+    def params(self, most: int) -> dict[str, str | int]:
+        """As the broker is asked for them."""
+        said = {"state": self.state, "reason": self.reason, "topic": self.topic}
+        cause = {} if self.cause is None else {"cause": self.cause}
+        return {"max": most} | {name: value for name, value in said.items() if value} | cause
+
+    @property
+    def query(self) -> str:
+        """As the page is asked for them. Without a state it would be the open ones."""
+        fields = {"state": self.state, "reason": self.reason, "topic": self.topic}
+        return urlencode(fields if self.cause is None else fields | {"cause": self.cause})
+
+    @property
+    def any_cause(self) -> str:
+        """So for letters of whichever cause."""
+        return self._replace(cause=None).query
+
+
+def _asked(visit: Visit) -> Asked:
     state = visit.field("state", "open")
     if state not in ("", *STATES):
         raise InvalidRequest(f"state is one of {', '.join(STATES)}")
-    return state, visit.field("reason"), visit.field("topic"), visit.field("after")
-
-
-def _params(state: str, reason: str, topic: str, most: int) -> dict[str, str | int]:
-    said = {"state": state, "reason": reason, "topic": topic}
-    return {"max": most} | {name: value for name, value in said.items() if value}
+    cause = visit.field("cause") if "cause" in visit.request.query_params else None
+    return Asked(state, visit.field("reason"), visit.field("topic"), cause)
 
 
 async def export(visit: Visit) -> Response:
@@ -84,8 +105,7 @@ async def export(visit: Visit) -> Response:
     group = visit.path("group")
     who = await visit.who()
     name = "" if who.user is None else who.user.name
-    state, reason, topic, _ = _asked(visit)
-    params = _params(state, reason, topic, EXPORT_PAGE)
+    params = _asked(visit).params(EXPORT_PAGE)
     turn = _EXPORTS.turn(name)
     # Its first page, so that what the broker refuses is a page that says so.
     first = await visit.broker.get(dead_letter_routes.DEAD_LETTERS.at(group), params)

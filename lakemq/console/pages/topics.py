@@ -11,6 +11,7 @@ from starlette.responses import Response
 from lakemq.console.looks import Pair
 from lakemq.console.pages.named import by_name, listed, page_of_names
 from lakemq.console.pages.schemas import current_of, sql_link
+from lakemq.console.queues import Said, queues_of
 from lakemq.console.rendering import segment
 from lakemq.console.visit import Visit
 from lakemq.contract import find_routes, routes
@@ -20,7 +21,6 @@ from lakemq.model.names import is_system
 from lakemq.model.topic_config import MESSAGE_TYPES
 
 PAGE_ROWS = 50
-QUEUES_SHOWN_MAX = 256
 _FIELDS = ("name", "queues", "permission", "message_type", "ttl_ms", "message_bytes_max")
 
 
@@ -50,27 +50,35 @@ async def list_topics(visit: Visit) -> Response:
     )
 
 
-def _row(topic: dict[str, Any], pair: Pair | None) -> dict[str, Any]:
-    name, queues = topic["topic"], topic["queues"]
+def _figures(topic: dict[str, Any]) -> dict[str, Any]:
+    queues = topic["queues"]
     return {
-        "name": name,
+        "name": topic["topic"],
         "queues": len(queues),
         "permission": topic.get("permission", "rw"),
         "messages": sum(each["max_offset"] - each["min_offset"] for each in queues),
         "ever": sum(each["max_offset"] for each in queues),
-        "rate_in": None if pair is None else pair.rate("lakemq_topic_messages_in_total", name),
-        "rate_out": None if pair is None else pair.rate("lakemq_topic_messages_out_total", name),
-        "bytes_in": None if pair is None else pair.rate("lakemq_topic_bytes_in_total", name),
+    }
+
+
+def _row(topic: dict[str, Any], pair: Pair) -> dict[str, Any]:
+    name = topic["topic"]
+    return _figures(topic) | {
+        "rate_in": pair.rate("lakemq_topic_messages_in_total", name),
+        "rate_out": pair.rate("lakemq_topic_messages_out_total", name),
+        "bytes_in": pair.rate("lakemq_topic_bytes_in_total", name),
     }
 
 
 async def show_topic(visit: Visit) -> Response:
-    """One topic: its queues, and how it is set up."""
+    """One topic: how it is set up, who uses it, and its queues at this broker; a script loads those at all others, and
+    since when each has messages, which may take longer."""
     name = visit.path("topic")
     who = await visit.who()
     topic = await visit.broker.topic(name)
     mine = not is_system(name)
-    clients = await visit.broker.get(find_routes.TOPIC_CLIENTS.at(name))
+    clients, pair = await asyncio.gather(visit.broker.get(find_routes.TOPIC_CLIENTS.at(name)), visit.pair())
+    address = visit.broker.address
     return visit.page(
         "topic.html",
         topic=topic,
@@ -78,9 +86,9 @@ async def show_topic(visit: Visit) -> Response:
         schema=await current_of(visit, name) if mine else None,
         sql=sql_link(name),
         mine=mine,
-        row=_row(topic, await visit.pair()),
-        queues=topic["queues"][:QUEUES_SHOWN_MAX],
-        more_queues=max(len(topic["queues"]) - QUEUES_SHOWN_MAX, 0),
+        row=_row(topic, pair),
+        name=name,
+        found=queues_of([Said(address, pair, topic)], address),
         may_read=who.may_on_topic(Action.SUB, name),
         may_send=mine and who.may_on_topic(Action.PUB, name),
         may_change=mine and who.may_on_topic(Action.UPDATE, name),
@@ -153,7 +161,7 @@ async def _is_there(visit: Visit, name: str) -> bool:
 async def ask_delete(visit: Visit) -> Response:
     """What goes with it, and whether that is meant."""
     topic = await visit.broker.topic(visit.path("topic"))
-    return visit.page("topic_delete.html", row=_row(topic, None), problem="")
+    return visit.page("topic_delete.html", row=_figures(topic), problem="")
 
 
 async def delete_topic(visit: Visit) -> Response:
@@ -161,7 +169,7 @@ async def delete_topic(visit: Visit) -> Response:
     name = visit.path("topic")
     if visit.field("name") != name:
         topic = await visit.broker.topic(name)
-        return visit.page("topic_delete.html", 400, row=_row(topic, None), problem="The name doesn't match.")
+        return visit.page("topic_delete.html", 400, row=_figures(topic), problem="The name doesn't match.")
     await visit.broker.ask(routes.DELETE_TOPIC.at(name), timeout_s=30.0)
     return visit.go("/topics", "deleted")
 

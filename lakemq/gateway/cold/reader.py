@@ -20,6 +20,7 @@ from lakemq.settings import Settings
 from lakemq.storage.lake.bounds import Between
 from lakemq.storage.lake.cold_rows import ColdSlice, as_parts, as_slice, as_slices
 from lakemq.storage.lake.history import ColdPull, History
+from lakemq.storage.read.spans import Span
 from lakemq.storage.read.store import Store
 from lakemq.storage.segment.frame_rows import FrameRows
 from lakemq.storage.segment.segment_index import QueueKey
@@ -50,10 +51,11 @@ FAULT_S = 60.0
 
 
 class _Beginning(NamedTuple):
-    """Where a queue began in the lake (None: not there), when that was looked at (the loop's time), and
+    """Where a queue began in the lake (None: not there), and since when; when that was looked at (the loop's time), and
     where queue and log began then."""
 
     offset: int | None
+    stored_ms: int | None
     looked_s: float
     floor: int
     min_position: int
@@ -130,6 +132,32 @@ class ColdReader:
         except LakeUnreadable:
             return queue.begin_offset
 
+    async def spans(self, queues: Sequence[Queue]) -> list[Span]:
+        """When the oldest and the newest message of each queue that can be read were stored, in the lake or the log.
+        Of `Plans.QUEUES_AT_ONCE` at most. Raises `LogDamaged`, `Busy`."""
+        offsets = [await self.min_offset_or_logs(queue) for queue in queues]
+        in_log = await self._plans.spans(queues, self.run)
+        # One after the other: that takes one thread, and leaves others to who reads messages.
+        return [await self._span(*each) for each in zip(queues, offsets, in_log, strict=True)]
+
+    async def _span(self, queue: Queue, min_offset: int, in_log: Span) -> Span:
+        known = self._beginnings.get(queue.key)
+        if known is None or known.offset != min_offset or min_offset >= queue.min_offset:
+            return in_log
+        if in_log.newest_ms is not None:
+            return Span(known.stored_ms, in_log.newest_ms)
+        return Span(known.stored_ms, await self._newest_ms(queue))
+
+    async def _newest_ms(self, queue: Queue) -> int | None:
+        """When the last message of a queue was stored, of which the log has none any more; None: nobody can tell."""
+        last = queue.before_gap(queue.end_offset - 1)
+        held = self._log.retention.held_position
+        try:
+            found = await self._ask(lambda: self.history.first(queue.topic, queue.queue_id, Between(last, last), held))
+        except LakeUnreadable:
+            return None
+        return None if found is None else found.stored_ms
+
     def known_min_offset(self, queue: Queue) -> int:
         """`min_offset` as far as it is known without a wait; it is looked for meanwhile."""
         if not self._may_be_cold(queue):
@@ -165,9 +193,10 @@ class ColdReader:
     async def _look_now(self, queue: Queue) -> int:
         floor, held = queue.floor, self._log.retention.held_position
         between, min_position = Between(floor, queue.min_offset - 1), self._log.min_position
-        offset = await self._ask(lambda: self.history.first_offset(queue.topic, queue.queue_id, between, held))
+        first = await self._ask(lambda: self.history.first(queue.topic, queue.queue_id, between, held))
         now_s = asyncio.get_running_loop().time()
-        self._beginnings[queue.key] = _Beginning(offset, now_s, floor, min_position)
+        offset, stored_ms = (None, None) if first is None else first
+        self._beginnings[queue.key] = _Beginning(offset, stored_ms, now_s, floor, min_position)
         while len(self._beginnings) > BEGINNINGS_MAX:
             self._beginnings.popitem(last=False)
         return queue.begin_offset if offset is None else offset
@@ -243,11 +272,11 @@ class ColdReader:
             least = self._log.min_position
             if position <= least and self._may_be_cold(queue):
                 between, held = Between(queue.floor, queue.min_offset - 1), self._log.retention.held_position
-                offset = await self._ask(
-                    lambda: self.history.first_offset(queue.topic, queue.queue_id, between, held, timestamp_ms)  # noqa: B023
+                first = await self._ask(
+                    lambda: self.history.first(queue.topic, queue.queue_id, between, held, timestamp_ms)  # noqa: B023
                 )
-                if offset is not None:
-                    return offset
+                if first is not None:
+                    return first.offset
             offset = await self._plans.offset_at_position(queue, position, self.run)
             if self._log.min_position <= max(position, least):  # else it has left the log meanwhile, for the lake
                 return min(offset, queue.end_offset)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from lakemq.model.columns import READABLE
-from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT, failure
+from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT, cause_of, failure
 from lakemq.storage.segment.slice import Slice
 from lakemq.storage.slices.messages import to_batches
 from lakemq.storage.state.message_ids import MessageIds
@@ -63,12 +63,13 @@ class Letter(NamedTuple):
 
 class Wanted(NamedTuple):
     """Which letters: whose failure's class or text has `reason` in it, in any case; that were first sent to `topic`;
-    that died at `begin_ms ≤ t ≤ end_ms`. None: whichever."""
+    that died at `begin_ms ≤ t ≤ end_ms`; of that `cause`. None: whichever."""
 
     reason: str | None = None
     topic: str | None = None
     begin_ms: int | None = None
     end_ms: int | None = None
+    cause: str | None = None
 
     @property
     def everything(self) -> bool:
@@ -83,6 +84,8 @@ class Wanted(NamedTuple):
         if not (self.begin_ms or 0) <= at or (self.end_ms is not None and at > self.end_ms):
             return False
         if self.topic is not None and letter.topic != self.topic:
+            return False
+        if self.cause is not None and cause_of(letter.failure_class, letter.failure_text) != self.cause:
             return False
         return self.reason is None or any(
             self.reason.casefold() in text.casefold() for text in (letter.failure_class, letter.failure_text) if text

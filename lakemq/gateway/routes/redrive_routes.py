@@ -106,6 +106,7 @@ def _add_listing(router: APIRouter, listing: Listing, groups: Groups) -> None:
         group: str,
         state: State | None = None,
         reason: Text | None = None,
+        cause: Text | None = None,
         topic: Text | None = None,
         begin_ms: TimeMs = 0,
         end_ms: TimeMs = NUMBER_MAX,
@@ -114,7 +115,7 @@ def _add_listing(router: APIRouter, listing: Listing, groups: Groups) -> None:
     ) -> Response:
         groups.find(check_group(group))
         span = begin_ms or None, None if end_ms == NUMBER_MAX else end_ms
-        wanted = Wanted(reason or None, topic if topic is None else check_readable(topic), *span)
+        wanted = Wanted(reason or None, topic if topic is None else check_readable(topic), *span, cause)
         sees = cache(sight_of_topics(caller_of(request.scope), READS))
         found = await listing.page(group, wanted, state, after, letters_max, sees, client_of(request.scope))
         return await respond({"group": group, "dead_letters": iter(found.letters), "next_after": found.next_after})

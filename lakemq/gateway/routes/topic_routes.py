@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakemq.contract import routes
-from lakemq.contract.limits import NUMBER_MAX
+from lakemq.contract.limits import NUMBER_MAX, TIMES_MAX
 from lakemq.gateway.access.caller import Caller, caller_of
 from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.http.by_fastapi import serves
@@ -21,9 +22,12 @@ from lakemq.model.names import check_readable, check_writable, is_system
 from lakemq.model.topic_config import TopicConfig, changed
 from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.log.topic_changes import TopicChanges
+from lakemq.storage.read.spans import Span
 from lakemq.storage.state.topics import Queue, Topic
 from lakemq.web.asgi import client_of
 from lakemq.web.gate import Gate
+
+Times = Annotated[int, Query(ge=0, le=TIMES_MAX)]
 
 
 class TopicBody(BaseModel):
@@ -37,9 +41,9 @@ class TopicBody(BaseModel):
     message_bytes_max: int | None = None
 
 
-def describe(topic: Topic, min_offset: Callable[[Queue], int]) -> dict[str, Any]:
+def describe(topic: Topic, min_offset: Callable[[Queue], int], spans: Sequence[Span] = ()) -> dict[str, Any]:
     """A topic as the contract shows it. `log_min_offset` is the first offset that is in the log still;
-    what comes before is in the lake. `expired` counts since the broker began."""
+    what comes before is in the lake. `expired` counts since the broker began. `spans`: of its first queues."""
     return {
         "topic": topic.name,
         "permission": topic.permission,
@@ -51,8 +55,9 @@ def describe(topic: Topic, min_offset: Callable[[Queue], int]) -> dict[str, Any]
                 "min_offset": min_offset(queue),
                 "max_offset": queue.end_offset,
                 "log_min_offset": queue.begin_offset,
+                **({} if span is None else span._asdict()),
             }
-            for queue in topic.queues
+            for queue, span in zip_longest(topic.queues, spans[: len(topic.queues)])
         ],
     }
 
@@ -116,10 +121,11 @@ def make_router(
             return await respond({"topics": described} | ({} if limit is None else {"next_after": following}))
 
     @serves(router, routes.TOPIC)
-    async def get_topic(topic: str) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def get_topic(topic: str, times: Times = 0) -> Response:  # pyright: ignore[reportUnusedFunction]
         found = log.topics.get(check_readable(topic))
         begins = {queue.queue_id: await cold.min_offset_or_logs(queue) for queue in list(found.queues)}
-        return await respond(describe(found, lambda queue: begins.get(queue.queue_id, queue.begin_offset)))
+        spans = await cold.spans(found.queues[:times]) if times else []
+        return await respond(describe(found, lambda queue: begins.get(queue.queue_id, queue.begin_offset), spans))
 
     @serves(router, routes.PUT_TOPIC, responses={201: {"description": "made"}})
     async def put_topic(  # pyright: ignore[reportUnusedFunction]

@@ -67,6 +67,13 @@ class ColdPull(NamedTuple):
     bytes_max: int
 
 
+class First(NamedTuple):
+    """A queue's first message of those that are wanted. `stored_ms` None: its row doesn't say."""
+
+    offset: int
+    stored_ms: int | None
+
+
 class History:
     """The lake in a folder, as far as it is one broker's."""
 
@@ -126,7 +133,7 @@ class History:
         found = self._places(places, queue | {"queue_offset": Between(wanted.begin, last)})
         if not found.num_rows:
             following = self._first(places, queue | {"queue_offset": Between(last + 1, wanted.end - 1)})
-            return [], wanted.end if following is None else following
+            return [], wanted.end if following is None else following.offset
         count = _fitting(found.column("size"), wanted.bytes_max)
         offsets, positions = found.column("queue_offset"), found.column("position")
         reached = last + 1 if count == found.num_rows else offsets[count - 1].as_py() + 1
@@ -140,14 +147,13 @@ class History:
             return self._pull(wanted._replace(messages_max=(count + 3) // 4), held)
         return ([as_slice(batch)] if batch.num_rows else []), reached
 
-    def first_offset(self, topic: str, queue_id: int, between: Between, held: int, time_ms: int = 0) -> int | None:
-        """The queue's first offset within the bounds of a message that was stored at or after that
-        time."""
+    def first(self, topic: str, queue_id: int, between: Between, held: int, time_ms: int = 0) -> First | None:
+        """The queue's first message within the bounds that was stored at or after that time."""
         bounds: Bounds = {"queue_offset": between}
         if time_ms:
             bounds = {**bounds, "store_time": Between(time_of(time_ms), None)}
 
-        def first() -> int | None:
+        def first() -> First | None:
             version = self._version(self._consume_queue, held)
             return None if version is None else self._first(version, self._queue(topic, queue_id) | bounds)
 
@@ -165,15 +171,17 @@ class History:
         schema = pa.schema([CONSUME_QUEUE.field(name) for name in ("queue_offset", "position", "size")])
         return _sorted(batches, schema, "queue_offset")
 
-    def _first(self, version: Version, bounds: Bounds) -> int | None:
-        """The least offset within the bounds. Files come in the order of what they may have least."""
-        found: int | None = None
+    def _first(self, version: Version, bounds: Bounds) -> First | None:
+        """That of the least offset within the bounds. Files come in the order of what they may have least."""
+        found: First | None = None
         for file in version.files(bounds, "queue_offset"):
-            if found is not None and file.least is not None and file.least >= found:
+            if found is not None and file.least is not None and file.least >= found.offset:
                 break
             for batch in self._index.rows(file.path, CONSUME_QUEUE, bounds):
-                least = pc.min(batch.column("queue_offset")).as_py()
-                found = least if found is None else min(found, least)
+                offsets = batch.column("queue_offset")
+                least = pc.min(offsets).as_py()
+                if found is None or least < found.offset:
+                    found = First(least, _stored_ms(batch, pc.index(offsets, least).as_py()))
         return found
 
     # By position and key ---------------------------------------------------------------------
@@ -264,6 +272,11 @@ class History:
             raise LakeUnreadable(f"the lake's file {gone} is missing") from None
         except (pa.ArrowException, TypeError, ValueError, KeyError, AttributeError) as error:
             raise LakeUnreadable(f"the lake's tables aren't as they are written: {error}") from None
+
+
+def _stored_ms(batch: pa.RecordBatch, row: int) -> int | None:
+    time = batch.column("store_time").slice(row, 1).cast(pa.timestamp("ms", tz="UTC"), safe=False)
+    return time.cast(pa.int64())[0].as_py()
 
 
 def _fitting(sizes: pa.Array, bytes_max: int) -> int:

@@ -61,7 +61,7 @@ def plan_queue(segments: Segments, index_of: IndexOf, sought: Sought) -> QueuePl
     if end > offset:
         return QueuePlan([], queue.topic, queue.queue_id, offset, end)
     extents: list[Extent] = []
-    number = _segment_of_offset(segments, index_of, queue, offset)
+    number = segment_of_offset(segments, index_of, queue, offset)
     size = 0
     while number < len(segments) and end < offset + messages_max and size < bytes_max:
         segment = segments[number]
@@ -76,14 +76,14 @@ def plan_queue(segments: Segments, index_of: IndexOf, sought: Sought) -> QueuePl
                 break
         elif number < len(segments):
             # Many may have nothing of a queue that is seldom used, and each index is read from disk.
-            number = max(number, _segment_of_offset(segments, index_of, queue, end))
+            number = max(number, segment_of_offset(segments, index_of, queue, end))
     if end == offset:
         # The rest of the queue was lost to damage: a plan always gets on.
         end = queue.next_offset
     return QueuePlan(extents, queue.topic, queue.queue_id, offset, min(end, offset + messages_max))
 
 
-def _segment_of_offset(segments: Segments, index_of: IndexOf, queue: Queue, offset: int) -> int:
+def segment_of_offset(segments: Segments, index_of: IndexOf, queue: Queue, offset: int) -> int:
     """The last segment in whose beginning the queue stood at or below `offset`."""
     low, high = 0, len(segments) - 1
     while low < high:

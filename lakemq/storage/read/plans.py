@@ -27,6 +27,7 @@ from lakemq.storage.read.look_up import (
 )
 from lakemq.storage.read.reader import PositionPlan, Reader, plan_frames_in
 from lakemq.storage.read.sealed_indexes import INDEXES_MAX
+from lakemq.storage.read.spans import Span, spans
 from lakemq.storage.segment.segment import Segment
 from lakemq.storage.segment.segment_index import SegmentIndex
 from lakemq.storage.state.topics import Queue
@@ -116,6 +117,11 @@ class Plans:
         none was. Of `QUEUES_AT_ONCE` at most, and one index. Raises as `queue`."""
         ends = [queue.next_offset for queue in queues]  # what comes meanwhile is after them
         return list(map(min, await self._of_now(aside, offsets_at_time, queues, timestamp_ms), ends))
+
+    async def spans(self, queues: Sequence[Queue], aside: Aside) -> list[Span]:
+        """When the oldest and the newest message that the log has of each of the queues were stored. Of
+        `QUEUES_AT_ONCE` at most. Raises as `queue`."""
+        return await self._of_now(aside, spans, queues)
 
     async def _of_now(
         self,

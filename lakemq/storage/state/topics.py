@@ -133,6 +133,13 @@ class Queue:
                 return min(end, max(self.end_offset, offset))
         return offset
 
+    def before_gap(self, offset: int) -> int:
+        """The offset, or the last before the gap that it is in."""
+        for begin, end in reversed(self.gaps):
+            if begin <= offset < end:
+                return begin - 1
+        return offset
+
     def count_from(self, offset: int) -> int:
         """How many messages the queue was given from `offset` on."""
         gaps = sum(end - max(begin, offset) for begin, end in self.gaps if end > offset)

@@ -43,6 +43,8 @@ def fill(http: httpx.Client, seed: int) -> None:
     chance = random.Random(seed)
     numbers = count()
     put_topic(http, "t", QUEUES)
+    put_topic(http, "early")
+    produce(http, "early", "first", "last")
     for _ in range(60):
         batch: list[dict[str, Any]] = []
         for _ in range(chance.choice([1, 1, 3, 40])):
@@ -159,6 +161,16 @@ def test_a_queue_begins_where_the_lake_does(cold: Cold) -> None:
         assert entry["min_offset"] == 0 < entry["log_min_offset"] < entry["max_offset"]
     (listed,) = [topic for topic in cold.http.get("/v1/topics").json()["topics"] if topic["topic"] == "t"]
     assert [entry["min_offset"] for entry in listed["queues"]] == [0, 0, 0]
+
+
+def test_since_when_a_queue_has_messages_is_told_across_the_seam(cold: Cold) -> None:
+    queues = cold.http.get("/v1/topics/t", params={"times": QUEUES}).json()["queues"]
+    spans = [(entry["oldest_ms"], entry["newest_ms"]) for entry in queues]
+    assert spans == [(all_[0]["store_time_ms"], all_[-1]["store_time_ms"]) for all_ in cold.messages.values()]
+    (entry,) = cold.http.get("/v1/topics/early", params={"times": 1}).json()["queues"]
+    assert entry["log_min_offset"] == entry["max_offset"] == 2  # the log has none of it any more
+    messages = pull(cold.http, "early", 0, 0)["messages"]
+    assert [entry["oldest_ms"], entry["newest_ms"]] == [each["store_time_ms"] for each in messages]
 
 
 def test_every_message_is_found_by_its_id(cold: Cold) -> None:

@@ -191,6 +191,7 @@ def test_a_page_looks_at_so_many_and_says_where_to_go_on(
         {"max": 1_001},
         {"after": -1},
         {"reason": "x" * 201},
+        {"cause": "x" * 201},
         {"begin_ms": "x"},
         {"page": 2},
     ],
@@ -199,6 +200,24 @@ def test_what_makes_no_sense_is_refused(http: httpx.Client, group: str, query: d
     bury(http, group, f"t-{group}", "x")
     answer = http.get(f"/v1/groups/{group}/dead-letters", params=query)
     assert is_problem(answer, 400, "invalid_request")
+
+
+def test_those_of_one_cause_are_listed_and_no_others(http: httpx.Client, group: str) -> None:
+    reasons: dict[str, Any] = {
+        "a": {"class": "Timeout", "text": "of the depot"},
+        "b": {"class": "TimeoutError", "text": "Timeout"},
+        "c": " Timeout\n",
+        "d": "no such  address",
+        "e": None,
+    }
+    for tag, reason in reasons.items():
+        bury(http, group, f"t-{group}", {"body": "x", "tag": tag}, reason=reason)
+    found = {
+        cause: "".join(each["tag"] for each in letters(http, group, cause=cause))
+        for cause in ("Timeout", "timeout", "TimeoutError", "no such address", "")
+    }
+    assert found == {"Timeout": "ca", "timeout": "", "TimeoutError": "b", "no such address": "d", "": "e"}
+    assert [each["tag"] for each in letters(http, group, cause="Timeout", reason="DEPOT")] == ["a"]
 
 
 def test_a_group_without_any_has_none_and_one_that_is_not_there_is_said_so(http: httpx.Client, group: str) -> None:

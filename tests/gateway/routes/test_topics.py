@@ -21,6 +21,20 @@ def test_a_new_topic_is_201_and_the_same_again_is_200(http: httpx.Client, topic:
     assert described["queues"] == [{"queue_id": number, **offsets} for number in range(3)]
 
 
+def test_since_when_its_first_queues_have_messages_is_told_on_request(http: httpx.Client, topic: str) -> None:
+    put_topic(http, topic, 3)
+    stored = [produce(http, topic, {"body": "x", "queue_id": 0})[0]["store_time_ms"] for _ in range(3)]
+    first, second, third = http.get(f"/v1/topics/{topic}", params={"times": 2}).json()["queues"]
+    assert (first["oldest_ms"], first["newest_ms"]) == (stored[0], stored[-1])
+    assert (second["oldest_ms"], second["newest_ms"]) == (None, None)
+    assert "oldest_ms" not in third
+    for times, told in ((0, 0), (64, 3)):
+        queues = http.get(f"/v1/topics/{topic}", params={"times": times}).json()["queues"]
+        assert sum("oldest_ms" in each for each in queues) == told
+    for wrong in ("-1", "65", "all"):
+        is_problem(http.get(f"/v1/topics/{topic}", params={"times": wrong}), 400, "invalid_request")
+
+
 @pytest.mark.parametrize("content", [b"", b"{}", b"null"])
 def test_what_is_left_out_has_its_default(http: httpx.Client, topic: str, content: bytes) -> None:
     response = http.put(f"/v1/topics/{topic}", content=content, headers={"Content-Type": "application/json"})

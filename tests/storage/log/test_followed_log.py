@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from lakemq.storage.mend.erasure import Eraser
 from lakemq.storage.mend.replacing import Replacing
 from lakemq.storage.mend.verify import verify_log
 from lakemq.storage.read.hiding import hide_from
+from lakemq.storage.read.plans import Plans
+from lakemq.storage.read.spans import Span
 from lakemq.storage.segment.frame import decode_meta
 from tests.storage.harness import LogHarness, incompressible
 
@@ -153,11 +156,22 @@ def test_what_begins_an_epoch_shows_nothing_before_it_is_confirmed(harness: LogH
         assert queue.gaps == harness.queue("a", 0).gaps != []
         assert (queue.begin_offset, queue.end_offset, queue.after_gap(1), queue.after_gap(2)) == (0, 1, 1, 2)
         assert (other.begin_offset, other.end_offset) == (0, 0)
+        of_one, of_none = follower.run(Plans(follower.reader).spans([queue, other], asyncio.to_thread))
+        assert of_one.oldest_ms == of_one.newest_ms is not None
+        assert of_none == Span()
         assert other.min_offset > 0
     follower.log.confirmed.limit(follower.log.next_position)
     follower.run(follower.log.flushed())
     assert (queue.end_offset, other.end_offset) == (queue.next_offset, other.next_offset)
+    of_one, of_none = follower.run(Plans(follower.reader).spans([queue, other], asyncio.to_thread))
+    assert None not in of_one
+    assert of_none == Span()
     assert queue.after_gap(2) == queue.gaps[0][1]
+    assert [queue.before_gap(each) for each in (0, queue.gaps[0][1] - 1, queue.gaps[0][1])] == [
+        0,
+        queue.gaps[0][0] - 1,
+        queue.gaps[0][1],
+    ]
     assert other.begin_offset == other.min_offset
 
 

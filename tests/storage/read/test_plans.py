@@ -19,6 +19,7 @@ from lakemq.storage.read.plans import READ_MAX, Plans
 from lakemq.storage.read.reader import Reader
 from lakemq.storage.read.row_reader import RowReader
 from lakemq.storage.read.sealed_indexes import INDEXES_MAX
+from lakemq.storage.read.spans import Span
 from lakemq.storage.segment.rows import make_row
 from lakemq.storage.segment.segment_index import SegmentIndex
 from lakemq.testing import FaultyFiles
@@ -44,12 +45,15 @@ class Rare(LogHarness):
     """Only the first of many sealed segments has a message of topic `a`."""
 
     files: _Watched
+    first_ms: int
+    step_ms = 0
 
     def fill(self) -> None:
         self.put_topic("a")
         self.put_topic("b")
-        self.append("a", 0, b"first")
+        self.first_ms = self.append("a", 0, b"first").store_time_ms
         for count in range(2, SEGMENTS + 2):
+            self.clock.time_ms += self.step_ms
             self.append("b", 0, b"%d" % count)
             self.log.begin_segment()
             while len(self.log.segments) < count:
@@ -70,12 +74,23 @@ class Rare(LogHarness):
 @pytest.fixture
 def rare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rare]:
     monkeypatch.setattr(plans_module, "QUEUES_AT_ONCE", 1)
-    harness = Rare(tmp_path)
+    yield from _filled(Rare(tmp_path))
+
+
+def _filled(harness: Rare) -> Iterator[Rare]:
     harness.files = _Watched()
     harness.open()
     harness.fill()
     yield harness
     harness.crash()
+
+
+@pytest.fixture
+def spread(tmp_path: Path) -> Iterator[Rare]:
+    """A second for each segment."""
+    harness = Rare(tmp_path)
+    harness.step_ms = 1_000
+    yield from _filled(harness)
 
 
 def test_a_rare_topic_is_looked_for_aside_a_few_segments_at_a_time(rare: Rare) -> None:
@@ -116,6 +131,23 @@ def test_so_many_messages_of_a_rare_topic_are_looked_for_aside(rare: Rare) -> No
     end = rare.log.next_position
     assert rare.run(Plans(rare.reader).limit({"a"}, 0, end, 1, asyncio.to_thread)) == end
     assert rare.read_aside() == SEGMENTS
+
+
+def test_since_when_queues_have_messages_is_looked_up_aside(spread: Rare) -> None:
+    plans, begun_ms = Plans(spread.reader), spread.clock.time_ms
+    queues = [spread.log.topics.queue(name, 0) for name in "aab"]
+    found = spread.run(plans.spans(queues, asyncio.to_thread))
+    assert 0 < spread.read_aside() <= SEGMENTS // 2  # as of any search in halves
+    first_ms = spread.first_ms
+    assert found == [Span(first_ms, first_ms), Span(first_ms, first_ms), Span(first_ms + 1_000, begun_ms)]
+    spread.clock.time_ms += 5_000
+    assert spread.append("a", 0, b"new").store_time_ms == begun_ms + 5_000
+    assert spread.run(plans.spans(queues, asyncio.to_thread))[1] == Span(first_ms, begun_ms + 5_000)
+    remove_oldest(spread)
+    after = spread.run(plans.spans(queues, asyncio.to_thread))
+    assert after[1:] == [Span(begun_ms + 5_000, begun_ms + 5_000), Span(first_ms + 2_000, begun_ms)]
+    spread.put_topic("none")
+    assert spread.run(plans.spans([spread.log.topics.queue("none", 0)], asyncio.to_thread)) == [Span()]
 
 
 def remove_oldest(rare: Rare) -> None:

@@ -1,0 +1,145 @@
+"""Open dead letters by group and cause."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+import httpx
+
+from lakemq.console.causes import CAUSES_SHOWN_MAX, Causes
+from tests.console.visitor import Guarded, Visitor, token_of
+from tests.gateway.http_client import produce
+from tests.gateway.routing.asking import wait_until
+
+SCRIPT = "<script>alert(1)</script>"
+REASONS: tuple[Any, ...] = (
+    *({"class": "TimeoutError", "text": f"after {seconds} s"} for seconds in range(3)),
+    *("no such address", "no such address"),
+    {"class": f"O'Brien {SCRIPT}", "text": "odd"},
+    None,
+)
+
+
+def letter(name: str | None, text: str | None, at_ms: int) -> dict[str, Any]:
+    return {"failure_class": name, "failure_text": text, "failed_ms": at_ms}
+
+
+def bury(http: httpx.Client, group: str, *reasons: Any) -> None:
+    """The group has a dead letter for each reason."""
+    ids = [each["message_id"] for each in produce(http, group, *["x"] * len(reasons))]
+    nacks = [{"message_id": each, "delay_level": -1, "reason": why} for each, why in zip(ids, reasons, strict=True)]
+    http.post(f"/v1/groups/{group}/nacks", json={"messages": nacks}).raise_for_status()
+    dead = f"/v1/groups/{group}/dead-letters"
+    wait_until(lambda: len(http.get(dead).json()["dead_letters"]) == len(reasons))
+
+
+def test_letters_are_counted_by_group_and_cause_with_their_times_the_most_first() -> None:
+    causes = Causes()
+    causes.take("a", [letter("ValueError", "x", 3), letter("ValueError", "y", 1), letter(None, "odd\ntext", 5)])
+    causes.take("b", [letter("ValueError", "x", 2)])
+    causes.take("a", [letter("ValueError", None, 9), letter(None, None, 4)])
+    assert [each[:2] + each[3:] for each in causes.most()] == [
+        ("a", "ValueError", 3, 1, 9),
+        ("a", "", 1, 4, 4),
+        ("a", "odd text", 1, 5, 5),
+        ("b", "ValueError", 1, 2, 2),
+    ]
+
+
+def test_a_predicate_is_offered_only_for_what_is_a_class_and_needs_no_quotes() -> None:
+    causes = Causes()
+    causes.take("a", [letter("a.B", "x", 1), letter("O'Brien", "x", 1), letter(None, "text", 1)])
+    causes.take("a", [letter("Mixed", "x", 1), letter(None, "Mixed", 1), letter(None, None, 1)])
+    assert {each.name: each.where for each in causes.most()} == {
+        "a.B": "failure_class = 'a.B'",
+        "O'Brien": "",
+        "text": "",
+        "Mixed": "",
+        "": "",
+    }
+
+
+def test_as_many_causes_are_shown_as_a_page_has_room_for() -> None:
+    causes = Causes()
+    causes.take("a", [letter(None, f"order {number} is odd", number) for number in range(100)])
+    assert (len(causes.most()), len(causes)) == (CAUSES_SHOWN_MAX, 100)
+
+
+def test_each_cause_of_a_groups_dead_letters_leads_to_those_that_died_of_it(
+    visitor: Visitor, http: httpx.Client, name: str
+) -> None:
+    bury(http, name, *REASONS)
+    page = visitor.get(f"/groups/{name}/dead-letters")
+    assert f'hx-get="/groups/{name}/dead-letters/causes"' in page
+    page = visitor.get(f"/groups/{name}/dead-letters/causes")
+    assert SCRIPT not in page
+    assert "Of the newest" not in page
+    found = re.findall(r'data-label="Cause"><a href="([^"]+)">(.*?)</a></td>\s*<td[^>]*>(\d+)<', page)
+    assert [(unescape(cause), number) for _, cause, number in found] == [
+        ("TimeoutError", "3"),
+        ("no such address", "2"),
+        ("no reason given", "1"),
+        (f"O'Brien {SCRIPT}", "1"),
+    ]
+    for link, cause, number in found:
+        listed = visitor.get(unescape(link))
+        assert listed.count('type="checkbox"') == int(number)
+        assert f"<strong>{cause}</strong>" in listed
+        assert ("failure_class = &#39;TimeoutError&#39;" in listed) == (cause == "TimeoutError")
+        kept = re.search(r'href="([^"]+format=jsonl[^"]+)"', listed)
+        assert kept is not None
+        assert len(visitor.get(unescape(kept[1])).splitlines()) == int(number)
+        assert visitor.get(unescape(link), state="redriven").count("No redriven dead letters.") == 1
+    counted = visitor.post(f"/groups/{name}/dead-letters", where="failure_class = 'TimeoutError'", rate="10")
+    assert "3 dead letters would be sent again" in counted.text
+
+
+def test_the_newest_are_counted_where_there_are_more(visitor: Visitor, http: httpx.Client, name: str) -> None:
+    bury(http, name, *["one"] * 100)
+    many = 1_000
+    for _ in range(5):
+        ids = [each["message_id"] for each in produce(http, name, *["x"] * many)]
+        nacks = [{"message_id": each, "delay_level": -1, "reason": "two"} for each in ids]
+        http.post(f"/v1/groups/{name}/nacks", json={"messages": nacks}).raise_for_status()
+    dead = f"/v1/topics/%25DLQ%25{name}"
+    wait_until(lambda: http.get(dead).json()["queues"][0]["max_offset"] == 100 + 5 * many)
+    page = visitor.get(f"/groups/{name}/dead-letters/causes")
+    assert re.search(r"Of the newest [\d,]+ open letters\.", page) is not None
+    assert ">one<" not in page
+    assert ">two<" in page
+
+
+def test_groups_are_told_by_their_dead_letters_with_causes_of_each(
+    visitor: Visitor, http: httpx.Client, name: str
+) -> None:
+    bury(http, name, *REASONS)
+    assert 'href="/dead-letters"' in visitor.get("/groups")
+    wait_until(lambda: f'href="/groups/{name}/dead-letters"' in visitor.get("/dead-letters"))
+    page = visitor.get("/dead-letters")
+    assert re.search(rf'href="/groups/{name}/dead-letters">{name}</a></td>\s*<td[^>]*>7<', page) is not None
+    assert 'hx-get="/dead-letters/causes"' in page
+    causes = visitor.get("/dead-letters/causes")
+    assert f'<a href="/groups/{name}">{name}</a>' in causes
+    assert f'<a href="/groups/{name}/dead-letters?cause=TimeoutError' in causes
+
+
+def test_who_is_told_no_figures_sees_the_groups_that_policies_name(guarded: Guarded, name: str) -> None:
+    bury(guarded.http, name, "one")
+    rights = ((f"Group:{name}", ["Get"]), (f"Group:none-{name}", ["Get"]), (f"Topic:{name}", ["Get"]))
+    visitor = Visitor(guarded.console.url)
+    visitor.sign_in(token_of(guarded.http, name, *rights))
+    page = visitor.get("/dead-letters")
+    assert re.search(rf'href="/groups/{name}/dead-letters">{name}</a></td>\s*<td[^>]*>–<', page) is not None
+    causes = visitor.get("/dead-letters/causes")
+    assert re.search(r">one</a></td>\s*<td[^>]*>1<", causes) is not None
+    assert f"none-{name} wasn't counted" in causes
+    visitor.close()
+
+
+def test_where_nobody_died_that_is_said(visitor: Visitor, http: httpx.Client, name: str) -> None:
+    produce(http, name, "x")
+    http.put(f"/v1/groups/{name}", json={"consume_enabled": True}).raise_for_status()
+    assert "No open dead letters." in visitor.get(f"/groups/{name}/dead-letters/causes")
+    visitor.get(f"/groups/none-{name}/dead-letters/causes", 404)
