@@ -252,7 +252,8 @@ class Settings(Section):
                 raise ValueError(
                     f"{name}.advertise is {advertise}, but with tls.cert_file the address begins with https://"
                 )
-        if self.fleet.nameservers and not gateway.advertise and gateway.host in _ANY:
+        is_told = self.fleet.nameservers or self.replication.far_behind_bytes
+        if is_told and not gateway.advertise and gateway.host in _ANY:
             raise ValueError(
                 f"gateway.host is {gateway.host}, which others can't reach: set gateway.advertise to the address"
             )

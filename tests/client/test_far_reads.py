@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
+import orjson
 import pytest
 
 from lakemq.client import MessageQueue, PullConsumer, PushConsumer, far_reads
+from lakemq.client.transport import Answer
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.client.consuming import Seen, make_topic, numbered, offsets, put, wait_until
 from tests.gateway.fleet.electing import LASTING, replicas
@@ -22,11 +24,8 @@ from tests.gateway.http_client import ARROW, connect
 KIB = 1024
 FAR: dict[str, Any] = {"replication__far_behind_bytes": 100 * KIB, "gateway__pull_bytes_max": 64 * KIB}
 """A pull gets one frame, which has a hundred messages here."""
-WAITS: dict[str, Any] = {
-    "replication__ack": "sync",
-    "replication__silent_ms": 90_000,
-    "replication__confirm_ms_max": 200_000,
-}
+WAITS: dict[str, Any] = {"replication__silent_ms": 90_000, "replication__confirm_ms_max": 200_000}
+"""However long a replica is held up, it stays in sync."""
 TEXTS = [f"{text} {'x' * KIB}" for text in numbered(1_000)]
 READ_AT = "lakemq-read-at"
 
@@ -52,7 +51,9 @@ class Fleet(NamedTuple):
 def fleet(directory: Path, at_follower: dict[str, Any] | None = None, **options: Any) -> Generator[Fleet]:
     with (
         start_gateway(directory / "leader", **SMALL, **options) as leader,
-        start_follower(directory / "follower", leader.url, **(FAR if at_follower is None else at_follower)) as follower,
+        start_follower(
+            directory / "follower", leader.url, **(options if at_follower is None else at_follower)
+        ) as follower,
         connect(leader) as leads,
         connect(follower) as follows,
     ):
@@ -60,9 +61,15 @@ def fleet(directory: Path, at_follower: dict[str, Any] | None = None, **options:
         yield Fleet(leader, follower, leads, follows)
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that is held up is no reason to ask another."""
+    monkeypatch.setattr(far_reads, "ANSWER_S", 90.0)
+
+
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with fleet(tmp_path_factory.mktemp("far"), **FAR, **WAITS) as found:
+    with fleet(tmp_path_factory.mktemp("far"), **FAR, **WAITS, replication__ack="sync") as found:
         yield found
 
 
@@ -98,11 +105,11 @@ def test_who_is_far_behind_is_told_of_the_follower_until_he_is_not(both: Fleet, 
         assert READ_AT not in pull(http, topic, len(TEXTS), accept).headers
 
 
-def test_by_default_all_read_at_the_leader(gateway: GatewayProcess, topic: str) -> None:
-    make_topic(gateway.url, topic, 1)
-    put(gateway.url, topic, TEXTS[:300])
-    with connect(gateway) as http:
-        assert READ_AT not in pull(http, topic, 0).headers
+def test_by_default_all_read_at_the_leader(tmp_path: Path) -> None:
+    with fleet(tmp_path, **WAITS) as both:
+        both.put("orders")
+        for http in (both.leads, both.follows):
+            assert READ_AT not in pull(http, "orders", 0).headers
 
 
 def test_a_pull_consumer_far_behind_reads_at_the_follower_and_the_rest_at_the_leader(
@@ -134,19 +141,18 @@ def test_a_push_consumer_too_in_order_and_with_its_locks_at_the_leader(both: Fle
     assert offsets(both.leader.url, group, topic) == {0: len(TEXTS)}
 
 
-def test_a_filtering_consumer_that_finds_nothing_far_behind_is_sent_there_too(both: Fleet, topic: str) -> None:
+def test_who_passes_over_all_by_a_filter_has_come_to_the_end(both: Fleet, topic: str) -> None:
     both.put(topic)
     params = {"offset": 0, "max": 10, "tags": "none-has-it"}
     answer = both.leads.get(f"/v1/topics/{topic}/queues/0/messages", params=params)
     assert (answer.json()["status"], answer.json()["next_offset"]) == ("no_matched_message", len(TEXTS))
-    assert READ_AT not in answer.headers, "it has come to the end"
+    assert READ_AT not in answer.headers
 
 
 def test_a_follower_that_stands_still_or_is_gone_is_left_at_once(
     tmp_path: Path, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(far_reads, "ANSWER_S", 0.5)
-    with fleet(tmp_path, **FAR, replication__silent_ms=90_000, replication__confirm_ms_max=200_000) as both:
+    with fleet(tmp_path, **FAR, **WAITS) as both:
         both.put("orders")
         with PullConsumer(group, brokers=both.leader.url, auto_commit=False) as consumer:
             (queue,) = consumer.queues_of("orders")
@@ -154,6 +160,7 @@ def test_a_follower_that_stands_still_or_is_gone_is_left_at_once(
             consumer.seek_to_begin(queue)
             found = [message.text() for message in consumer.poll(wait_s=60)]
             wait_until(lambda: given(both.follows, "orders") > 0)
+            monkeypatch.setattr(far_reads, "ANSWER_S", 0.5)
             os.kill(both.follower.pid, signal.SIGSTOP)
             try:
                 while len(found) < len(TEXTS):
@@ -170,10 +177,10 @@ def test_a_follower_that_stands_still_or_is_gone_is_left_at_once(
 def test_an_address_that_means_another_broker_to_the_client_is_not_read(
     tmp_path: Path, gateway: GatewayProcess, group: str
 ) -> None:
-    at_follower = {**FAR, "gateway__advertise": gateway.url}
+    at_follower = {**FAR, **WAITS, "gateway__advertise": gateway.url}
     make_topic(gateway.url, "elsewhere", 1)
     put(gateway.url, "elsewhere", ["another broker's"] * len(TEXTS))
-    with fleet(tmp_path, at_follower, **FAR) as both:
+    with fleet(tmp_path, at_follower, **FAR, **WAITS) as both:
         both.put("elsewhere")
         assert pull(both.leads, "elsewhere", 0).headers[READ_AT] == gateway.url
         with PullConsumer(group, brokers=both.leader.url, auto_commit=False) as consumer:
@@ -183,13 +190,39 @@ def test_an_address_that_means_another_broker_to_the_client_is_not_read(
         assert given(http, "elsewhere") == 0
 
 
+@pytest.mark.parametrize(
+    ("said", "goes_on"),
+    [
+        ({"status": "found"}, True),
+        ({"status": "found", "holes": []}, True),
+        ({"status": "no_matched_message"}, True),
+        ({"status": "found", "holes": [[3, 4]]}, False),
+        ({"status": "no_new_message"}, False),
+        ({"status": "offset_out_of_range"}, False),
+    ],
+)
+def test_where_a_follower_lacks_a_message_the_leader_is_asked(said: dict[str, Any], goes_on: bool) -> None:
+    """A follower that has mended its log from the lake has holes that the leader hasn't."""
+    assert far_reads.goes_on(Answer(200, {}, orjson.dumps(said))) == goes_on
+    headers = {"Lakemq-Status": said["status"]} | ({"Lakemq-Holes": "3-3"} if said.get("holes") else {})
+    assert far_reads.goes_on(Answer(200, headers, b"")) == goes_on
+
+
 def test_nothing_is_read_at_a_follower_that_is_no_longer_in_sync(tmp_path: Path) -> None:
     with fleet(tmp_path, **FAR, replication__silent_ms=1_000) as both:
         both.put("orders")
-        assert pull(both.leads, "orders", 0).headers[READ_AT] == both.follower.url
+        names_it = lambda http: pull(http, "orders", 0).headers.get(READ_AT) == both.follower.url  # noqa: E731
+        for http in (both.leads, both.follows):
+            wait_until(lambda: names_it(http))  # noqa: B023
+        os.kill(both.leader.pid, signal.SIGSTOP)
+        try:
+            wait_until(lambda: not names_it(both.follows))  # it may lack what was done since, such as an erasure
+        finally:
+            os.kill(both.leader.pid, signal.SIGCONT)
+        wait_until(lambda: names_it(both.follows))
         both.follower.kill()
         wait_until(lambda: broker_of(both.leads)["in_sync"] == [0])
-        assert READ_AT not in pull(both.leads, "orders", 0).headers
+        assert not names_it(both.leads)
 
 
 def test_where_leaders_are_elected_each_names_the_replica_that_follows_it(tmp_path: Path, group: str) -> None:
@@ -215,7 +248,7 @@ def test_where_leaders_are_elected_each_names_the_replica_that_follows_it(tmp_pa
 def test_what_has_left_the_followers_log_is_read_at_the_leader(tmp_path: Path, group: str) -> None:
     """A follower deletes old segments by its own settings. It would answer that these offsets are out of range."""
     forgets: dict[str, Any] = {"storage__retention_ms": 0, "storage__compacted_grace_ms": 0, "lake__verify": 0}
-    with fleet(tmp_path, {**FAR, **forgets}, **FAR, lake__verify=0) as both:
+    with fleet(tmp_path, {**FAR, **WAITS, **forgets}, **FAR, **WAITS, lake__verify=0) as both:
         both.put("orders")
         both.put("orders")
         sent = TEXTS * 2

@@ -80,8 +80,12 @@ class Follower:
         log.leader = self._primary.address
         self._tell_compacted = tell_compacted
         # The primary's own bound is taken to be the same.
+        self._silent_s = settings.replication.silent_ms / 1000
         self._wait_ms = min(WAIT_MS_MAX, settings.gateway.wait_ms_max)
+        if settings.replication.far_behind_bytes:  # then it has to know soon that it isn't heard
+            self._wait_ms = min(self._wait_ms, settings.replication.silent_ms // 3)
         self._said: Said | None = None
+        self._heard_s = 0.0
         self._compacted = self._told = 0
         self._confirming: LogEpoch | None = None
         """What was noted last of who tells nobody of what isn't confirmed."""
@@ -356,6 +360,7 @@ class Follower:
     def _hear(self, said: Said) -> None:
         """Before what comes with it is taken: where it isn't to be seen yet, it never is."""
         log, before, self._said = self._log, self._said, said
+        self._heard_s = asyncio.get_running_loop().time()
         confirmed = said.confirmed_position
         hides = said.sync if self._elected is None else not may_show_all(said.sync, self._first_of(said), confirmed)
         changes = hides != log.sync_always
@@ -448,7 +453,10 @@ class Follower:
         return None if self._said is None else max(self._said.end_position - self._log.next_position, 0)
 
     def readable(self) -> list[Readable]:
-        """This one, which whoever is far behind may read on at."""
+        """This one, for who is far behind; none where it may lack what was done since, as an erasure."""
+        said, is_heard = self._said, asyncio.get_running_loop().time() - self._heard_s < self._silent_s
+        if not is_heard or self.fault or said is None or not said.counted or self._replica not in said.in_sync:
+            return []
         return [Readable(self.address, self._log.min_position, self._log.next_position)]
 
     def degraded(self) -> list[str]:

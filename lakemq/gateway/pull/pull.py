@@ -30,7 +30,6 @@ from lakemq.gateway.work.work import Work
 from lakemq.model.errors import Forbidden, InvalidRequest, PositionGone
 from lakemq.model.names import check_readable
 from lakemq.storage.lake.cold_rows import ColdSlice
-from lakemq.storage.read.look_up import QueuePlan
 from lakemq.storage.read.store import Store
 from lakemq.storage.segment.slice import Slice
 from lakemq.storage.slices.holes import Gap, Range, joined, offsets_without, to_header
@@ -83,8 +82,8 @@ class Pulled(NamedTuple):
     """Offsets that were passed and hold no message any more."""
     expired: int = 0
     """So many messages were passed as their time to live was over."""
-    plan: QueuePlan | None = None
-    """What of the log was read last; None: nothing, or it has left the log."""
+    read_at: tuple[bytes, bytes] | None = None
+    """The header that says where to read on, as of what was read last."""
 
 
 class Passed(NamedTuple):
@@ -134,10 +133,8 @@ class Puller:
         answer, count = pulled.answer or self._answer(
             queue, self._cold.known_min_offset(queue), pulled, pull, pulled.slices
         )
-        if self._read_at is not None and pulled.plan is not None:
-            header = self._read_at.header(pulled.plan)
-            if header is not None:
-                answer.headers.append(header)
+        if pulled.read_at is not None:
+            answer.headers.append(pulled.read_at)
         found = self._log.topics.find(topic)
         self._work.counters.gave(count, len(answer.body), None if found is None else found.traffic)
         await send_answer(request.send, answer)
@@ -175,7 +172,7 @@ class Puller:
         deadline = loop.time() + pull.wait_ms / 1000
         scanned, spent_s, gone = 0, 0.0, False
         holes: list[Range] = []
-        expired, plan = 0, None
+        expired, read_at = 0, None
         while True:
             arrival: asyncio.Future[None] = loop.create_future()
             offset, holes = _step_over(queue, offset, holes)
@@ -193,7 +190,7 @@ class Puller:
                 self._tell_gone(queue, pull, found)
                 holes, expired = joined(holes, found.gone), expired + found.expired
                 scanned += found.next_offset - offset
-                offset, plan = found.next_offset, found.plan
+                offset, read_at = found.next_offset, found.read_at
                 if found.slices or found.answer:
                     return found._replace(gone=holes, expired=expired)
                 spent_s += loop.time() - begun
@@ -206,7 +203,7 @@ class Puller:
             left = deadline - now
             if left <= 0 or self._work.waiters.stopping or scanned >= SCANNED_MAX:
                 status = "no_matched_message" if scanned else "no_new_message"
-                return Pulled(status, offset, [], gone=holes, expired=expired, plan=plan)
+                return Pulled(status, offset, [], gone=holes, expired=expired, read_at=read_at)
             await self._wait(queue, pull, arrival, left, client_gone(scope))
             if queue in self._log.topics.deleted or pull.group in self._log.state.groups.disabled:
                 return Pulled("no_new_message", offset, [], gone=holes, expired=expired)
@@ -250,12 +247,13 @@ class Puller:
         expiry = expiry_of(self._log.topics, queue, self._log.reading_ms())
         run = self._work.answering.run_for(pull.client)
         plan = await self._plans.queue(queue, offset, min(step, queue.end_offset - offset), bytes_max, run)
+        read_at = None if self._read_at is None else self._read_at.header(plan)
         if self._reader.cached(plan):
             slices, reached = self._reader.read_up_to(plan, bytes_max)
             if self._is_light(slices, pull, expiry):
                 found, reached, expired = _select(slices, pull, reached, expiry)
                 gone = offsets_without(slices, offset, reached)
-                return Pulled("found", reached, found, gone=gone, expired=expired, plan=plan)
+                return Pulled("found", reached, found, gone=gone, expired=expired, read_at=read_at)
 
         # What is read is answered in the same thread at once: else what all clients have read would be in memory
         # before the first is answered.
@@ -265,7 +263,7 @@ class Puller:
             found, end = self._reader.read_up_to(plan, bytes_max)
             slices, reached, expired = _select(found, pull, end, expiry)
             gone = offsets_without(found, offset, reached)
-            pulled = Pulled("found", reached, [], gone=gone, expired=expired, plan=plan)
+            pulled = Pulled("found", reached, [], gone=gone, expired=expired, read_at=read_at)
             return self._answered(queue, begin, pulled, slices, pull, passed)
 
         return await run(carry_out)

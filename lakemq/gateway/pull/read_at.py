@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from zlib import crc32
 
 from lakemq.contract.headers import READ_AT
 from lakemq.model.far_behind import Readable, is_far, place_to_read
@@ -33,5 +34,6 @@ class ReadAt:
         index = segment.index
         # A sealed segment's index may not be in memory: then a follower is to have all of the segment.
         last = segment.end_position - 1 if index is None else index.positions[index.frame_number(offset)]
-        address = place_to_read(self._followers(), segment.base_position, last, plan.queue_id)
+        turn = crc32(plan.topic.encode()) + plan.queue_id
+        address = place_to_read(self._followers(), segment.base_position, last, turn)
         return (_NAME, address.encode()) if address else None

@@ -270,6 +270,10 @@ def test_while_a_write_waits_to_be_confirmed_name_servers_are_told_what_was_befo
             {"gateway": {"host": "0.0.0.0"}, "auth": {"insecure": True}, "fleet": {"nameservers": NOBODY}},
             "set gateway.advertise to the address",
         ),
+        (
+            {"gateway": {"host": "0.0.0.0"}, "auth": {"insecure": True}, "replication": {"far_behind_bytes": 1}},
+            "set gateway.advertise to the address",
+        ),
     ],
 )
 def test_what_nobody_could_find_is_refused_before_anything_starts(options: Any, said: str) -> None:

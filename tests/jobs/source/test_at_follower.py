@@ -88,7 +88,7 @@ def test_they_read_there_until_they_write_and_then_at_the_leader(fleet: Fleet) -
         assert texts(client, ORDERS) == texts(client, ALL) == TEXTS
 
 
-def test_they_are_shown_only_what_is_confirmed_there_too(fleet: Fleet) -> None:
+def test_the_end_that_they_find_there_is_what_is_confirmed(fleet: Fleet) -> None:
     with closing(LogClient(fleet.follower.url, retry_s=60)) as client:
         end = client.end().end_position
         assert end == broker_of(fleet.leads)["confirmed_position"] == broker_of(fleet.follows)["confirmed_position"]
