@@ -12,21 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from contextlib import closing, nullcontext
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
 from lakemq.jobs.errors import InvalidStatement
 from lakemq.jobs.log_client import LogClient, LogEnd
 from lakemq.jobs.maintenance.erased_files import has_begun, remove_files, set_begun, what_waits
 from lakemq.jobs.maintenance.owed_erasures import away, back, owe, places_of, settle
-from lakemq.jobs.maintenance.places import PLACES, count_by, pc, positions_of, united
+from lakemq.jobs.maintenance.places import PLACES, count_by, positions_of, united
 from lakemq.jobs.maintenance.progress import catch_up, ends_of, held_of_others
-from lakemq.jobs.maintenance.rebuild import is_below
+from lakemq.jobs.maintenance.search import Search
 from lakemq.jobs.maintenance.work import Outcome, Work
 from lakemq.jobs.sql.catalog import register_catalog
 from lakemq.jobs.sql.condition import check_condition
@@ -37,9 +37,7 @@ from lakemq.jobs.tables.table import LakeTable
 from lakemq.jobs.tables.tables import CONSUME_QUEUE, MESSAGE_INDEX, MESSAGES
 from lakemq.jobs.tables.transactions import TRANSACTIONS
 from lakemq.jobs.tables.turns import KEEPING, turn_of
-from lakemq.model.errors import LakemqError, LogReplaced
-from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
-from lakemq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, NACK_TOPIC, REPLY_TOPIC
+from lakemq.model.errors import LogReplaced
 from lakemq.model.spark_sql import literal
 from lakemq.objects.table_place import sql_place
 from lakemq.storage.lake.merge_files import remove_left_parts
@@ -47,15 +45,9 @@ from lakemq.storage.lake.progress import Progress, read_progress
 
 LOG_CHUNK = 100_000
 """Positions in a request to a broker."""
-MESSAGES_MAX = 1_000_000
-"""At most so many at a time: their positions and ids are held in memory."""
 
 _IN_LIST_MAX = 1_000
-_BROADCAST_MAX = 100_000
 _BEFORE_MESSAGES = (MESSAGE_INDEX, CONSUME_QUEUE, TRANSACTIONS, SCHEDULED)
-_NOT_CONTROL = (HALF_TOPIC, CHECK_MAX_TOPIC, REPLY_TOPIC)
-"""Internal topics that hold users' messages."""
-_FOUND = (*PLACES.names, "links")
 
 
 def erase(work: Work) -> Outcome:
@@ -80,7 +72,9 @@ def erase(work: Work) -> Outcome:
     ends, held = catch_up(work), read_progress(MESSAGES.path(work.lake))
     others = held_of_others(held, ends)
     work.at("looks for the messages")
-    found = _find(work, where, ends | others, ends | others)
+    search = Search(work, where)
+    search.look(ends | others)
+    found = search.found
     if work.parameters.get("dry_run"):
         return Outcome(_counted(found, others, held) | {"dry_run": True})
     detail: dict[str, Any] = {}
@@ -92,7 +86,7 @@ def erase(work: Work) -> Outcome:
     found = united(found, _came_again(work, debts, held))
     if found.num_rows:
         work.at(f"erases {found.num_rows:,} messages in the logs")
-        found, detail["log"] = _erase_in_logs(work, where, ends, held, found)
+        found, detail["log"] = _erase_in_logs(work, search, ends, held, found)
         _owe(work, found, others, held)
         detail["tables"] = erase_in_tables(work, found)
     detail |= finish(work)
@@ -160,69 +154,8 @@ def _check_log(held: Progress, end: LogEnd) -> None:
         )
 
 
-def _find(work: Work, where: str, ends: dict[str, int], linked_ends: dict[str, int]) -> pa.Table:
-    """`broker`, `position` and `topic` of all that is to go, in the order of the log: what `where` finds
-    below `ends`, and the copies and originals of that below `linked_ends`, however long a chain they make."""
-    messages = work.rows(MESSAGES)
-    # Control traffic says what became of messages; without it the broker would do things again.
-    control = F.col("topic").startswith("RMQ_SYS_") & ~F.col("topic").isin(*_NOT_CONTROL) & ~_says_why()
-    messages = messages.where(is_below(linked_ends) & ~control)
-    # A nack is looked for by its message alone: what it is about may not be what `where` means.
-    rows = _matching(messages.where(is_below(ends) & (F.col("topic") != NACK_TOPIC)), where)
-    found, asked = PLACES.empty_table(), pa.array([], pa.string())
-    while True:
-        taken = rows.limit(MESSAGES_MAX + 1).toArrow()
-        found = united(found, taken)
-        if found.num_rows > MESSAGES_MAX:
-            raise LakemqError(f"more than {MESSAGES_MAX} messages at a time: narrow the condition")
-        ids = pc.list_flatten(taken["links"]).unique().cast(pa.string())
-        new = ids.filter(pc.invert(pc.is_in(ids, value_set=asked)))
-        if not len(new):
-            return found
-        asked = pa.concat_arrays([asked, new])
-        work.check()
-        rows = _linked_by(work, messages, new)
-
-
-def _says_why() -> Column:
-    """Nacks that say why: an error's text may hold what was in its message. The gateway needs a nack no more once it is
-    decided, and drops one that is erased before."""
-    said = F.coalesce(*(F.element_at("properties", name) for name in (FAILURE_CLASS, FAILURE_TEXT)))
-    return (F.col("topic") == NACK_TOPIC) & said.isNotNull()
-
-
-def _matching(messages: DataFrame, where: str) -> DataFrame:
-    keyed = messages.withColumn("key", F.explode_outer(F.array_distinct("keys")))
-    try:
-        return _linked(keyed.where(F.expr(where))).select(*_FOUND).distinct()
-    except PySparkException as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise InvalidStatement(lines[0] if lines else type(error).__name__) from None
-
-
-def _linked(messages: DataFrame) -> DataFrame:
-    """With `links`: the ids that a message shares with its copies and its originals.
-
-    The cause of what was scheduled, or was delivered of that, is of that one message; another cause
-    may have had many effects.
-    """
-    is_of_one = F.col("cause").isNotNull() & F.col("deliver_at").isNotNull()
-    cause = F.when(is_of_one, F.concat_ws(".", "broker", F.col("cause").cast("string")))
-    links = F.array("message_id", "origin_message_id", "transaction_id", cause)
-    return messages.withColumn("links", F.array_sort(F.array_distinct(F.array_compact(links))))
-
-
-def _linked_by(work: Work, messages: DataFrame, ids: pa.Array) -> DataFrame:
-    """Those that have one of these ids among their links."""
-    asked = work.session.createDataFrame(pa.table({"link": ids}))
-    if len(ids) <= _BROADCAST_MAX:  # Spark doesn't know how few they are
-        asked = F.broadcast(asked)
-    each = _linked(messages).select(*_FOUND, F.explode("links").alias("link"))
-    return each.join(asked, "link", "left_semi").select(*_FOUND).distinct()
-
-
 def _erase_in_logs(
-    work: Work, where: str, ends: dict[str, int], held: Progress, found: pa.Table
+    work: Work, search: Search, ends: dict[str, int], held: Progress, found: pa.Table
 ) -> tuple[pa.Table, dict[str, int]]:
     """Erase what is found, and what has become of it meanwhile: it may have come due, or been sent again.
     Returns all of it, and how many messages the logs held and now don't, and how many had left them before.
@@ -231,7 +164,8 @@ def _erase_in_logs(
     while ends_of(work.broker_url) != looked:
         work.check()
         looked = catch_up(work)
-        grown = united(found, _find(work, where, ends | others, looked | others))
+        search.look_on(looked | others)
+        grown = united(found, search.found)
         if grown.num_rows == found.num_rows:  # nothing is made any more of what is erased
             break
         found = grown
@@ -276,13 +210,11 @@ def _came_again(work: Work, debts: Collection[str], held: Progress) -> pa.Table:
     behind `messages` took from them what `messages` no longer led to. `debts`: of these logs it will be erased."""
     logs = {broker: mark.log_id for broker, mark in held.logs.items()}
     places = places_of(away(work.lake, logs, debts))
-    found = PLACES.empty_table()
-    if places.num_rows:
-        asked = F.broadcast(work.session.createDataFrame(places))
-        for table in work.tables():
-            rows = work.rows(table).select("broker", "position")
-            found = united(found, asked.join(rows, ["broker", "position"], "left_semi").toArrow())
-    return found
+    if not places.num_rows:
+        return PLACES.empty_table()
+    rows = reduce(DataFrame.unionAll, (work.rows(table).select("broker", "position") for table in work.tables()))
+    asked = F.broadcast(work.session.createDataFrame(places))
+    return rows.join(asked, ["broker", "position"]).select(*PLACES.names).distinct().toArrow()
 
 
 def _owe(work: Work, found: pa.Table, others: Iterable[str], held: Progress) -> None:

@@ -7,16 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakemq.jobs.errors import BrokerUnavailable
-from lakemq.jobs.maintenance.erase import (
-    MESSAGES_MAX,
-    erase_in_log,
-    erase_in_tables,
-    finish,
-    held_of_the_same_logs,
-)
+from lakemq.jobs.maintenance.erase import erase_in_log, erase_in_tables, finish, held_of_the_same_logs
 from lakemq.jobs.maintenance.owed_erasures import Owed, back, first_of, owed, places_of, settle
 from lakemq.jobs.maintenance.places import count_by
 from lakemq.jobs.maintenance.progress import held_by_all
+from lakemq.jobs.maintenance.search import MESSAGES_MAX
 from lakemq.jobs.maintenance.work import Outcome, Work
 
 

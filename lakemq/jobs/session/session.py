@@ -14,7 +14,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.errors import SparkNotStarted
-from lakemq.jobs.session import class_archive, cluster, connect, guard, jars, object_storage_jars, remote
+from lakemq.jobs.session import call_sites, class_archive, cluster, connect, guard, jars, object_storage_jars, remote
 from lakemq.jobs.session.heaps import few_heaps
 from lakemq.jobs.session.interrupts import interrupts_kept
 from lakemq.jobs.session.java import QUICK, check_java
@@ -149,6 +149,8 @@ def start_session(
     logging.getLogger("SQLQueryContextLogger").disabled = True
     with connect.token_in_environment(settings.sql if server else None):
         session = _start(conf)
+    if call_sites.CALL_SITES not in settings.spark.conf:
+        call_sites.note_none()
     if cluster.is_cluster(settings.spark.master):
         cluster.ship_package(session)
     if is_object(settings.lake.dir):

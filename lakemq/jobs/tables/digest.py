@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
+from lakemq.model.spark_sql import quoted
+
 SAMPLE = 10
 _LOW_BITS = 0xFFFF_FFFF
 
@@ -99,8 +101,11 @@ def row_hash(frame: DataFrame, columns: Sequence[str]) -> Column:
     """A row's hash of 64 bits. A map's entries are taken in the order of their keys; a null is told
     from what hashes like nothing."""
     kinds = dict(frame.dtypes)
+    names = {name: quoted(name) for name in columns}
     values = [
-        F.array_sort(F.map_entries(name)) if kinds[name].startswith("map") else F.col(f"`{name}`") for name in columns
+        f"array_sort(map_entries({column}))" if kinds[name].startswith("map") else column
+        for name, column in names.items()
     ]
-    nulls = F.concat(*(F.when(F.col(f"`{name}`").isNull(), "0").otherwise("1") for name in columns))
-    return F.xxhash64(*values, nulls)
+    nulls = ", ".join(f"if({column} IS NULL, '0', '1')" for column in names.values())
+    # As one text: column by column a hundred calls of Java were a third of what a small comparison took.
+    return F.expr(f"xxhash64({', '.join(values)}, concat({nulls}))")

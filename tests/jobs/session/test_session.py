@@ -9,8 +9,11 @@ import time
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from py4j.java_gateway import GatewayClient
+from py4j.protocol import MEMORY_COMMAND_NAME as GARBAGE_COLLECTED
+from pyspark.sql import SparkSession, functions
 
+from lakemq.jobs.session.call_sites import CALL_SITES
 from lakemq.jobs.session.heaps import HEAPS_MAX, VARIABLE, few_heaps
 from lakemq.jobs.session.java import check_java
 from lakemq.jobs.session.session import COLLECTOR, LOCAL_CONF, SOCKET_S_MAX, local_conf
@@ -46,6 +49,25 @@ def test_an_environment_that_says_how_many_heaps_is_heeded(monkeypatch: pytest.M
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "4194304")
     with few_heaps():
         assert VARIABLE not in os.environ
+
+
+def test_a_column_asks_java_for_no_more_than_itself_and_connect_clients_errors_name_their_lines(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    real = GatewayClient.send_command
+
+    def counted(client: GatewayClient, command: str, *given: Any, **options: Any) -> Any:
+        if not command.startswith(GARBAGE_COLLECTED):
+            asked.append(command)
+        return real(client, command, *given, **options)
+
+    monkeypatch.setattr(GatewayClient, "send_command", counted)
+    column = functions.col("id")
+    asked.clear()
+    _ = column + 1
+    assert len(asked) == 1, asked
+    assert spark.conf.get(CALL_SITES, "true") == "true"
 
 
 def test_sparks_own_ports_ask_for_a_secret(spark: SparkSession) -> None:
