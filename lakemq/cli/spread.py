@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.progress import TextColumn
@@ -12,11 +12,9 @@ from rich.progress import TextColumn
 from lakemq.cli.brokers import Named, ask_each, connect_all
 from lakemq.cli.options import Broker, Nameservers
 from lakemq.cli.output import note, progress
-from lakemq.model.errors import Busy, GroupNotFound, InvalidRequest, SchemaNotFound
+from lakemq.cli.spread_schema import SpreadSchema
+from lakemq.model.errors import Busy, GroupNotFound, InvalidRequest
 from lakemq.model.topic_config import TopicConfig
-
-if TYPE_CHECKING:
-    from lakemq.client.http import HttpClient
 
 LOOK_S = 0.5
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic: 1 to 127 of A-Z a-z 0-9 _ -.")]
@@ -50,9 +48,8 @@ def spread(
         found = ask_each(brokers, lambda client: client.topic(topic))
         having = [each for each in brokers if each.name in found]
         lacking = [each for each in brokers if each.name not in found]
-        schemas, without = _schemas_of(topic, having)
-        for each in without:  # one that was made by a spread that failed before it gave it any
-            _give(topic, each, schemas)
+        schema = SpreadSchema(topic, having)
+        schema.complete()
         if not lacking:
             note(f"topic {topic} is on all brokers that are known")
             return
@@ -60,11 +57,11 @@ def spread(
         permission = max((content["permission"] for content in found.values()), key=len)
         config = {name: next(iter(found.values()))[name] for name in TopicConfig._fields}
         if drain:
-            _Drained(topic, queues, permission, config, schemas).spread(having, lacking, found, wait)
+            _Drained(topic, queues, permission, config, schema).spread(having, lacking, found, wait)
         else:
             for each in lacking:
                 _make(topic, queues, each, permission, config)
-                _give(topic, each, schemas)
+                schema.give(each)
             note("keys have other queues now: what is sent may overtake what was sent before (--drain avoids that)")
 
 
@@ -72,11 +69,9 @@ class _Drained:
     """A topic that is made everywhere before it is opened anywhere, and then opened at all brokers together: until the
     last one is open keys have the queues of the others."""
 
-    def __init__(
-        self, topic: str, queues: int, permission: str, config: dict[str, Any], schemas: list[dict[str, Any]]
-    ) -> None:
+    def __init__(self, topic: str, queues: int, permission: str, config: dict[str, Any], schema: SpreadSchema) -> None:
         self._topic, self._queues, self._permission, self._config = topic, queues, permission, config
-        self._schemas = schemas
+        self._schema = schema
 
     def spread(self, having: list[Named], lacking: list[Named], found: dict[str, Any], wait_s: float) -> None:
         """Drain it where it is, and open it, as it was there, wherever it has been made."""
@@ -90,7 +85,7 @@ class _Drained:
                 _make(self._topic, self._queues, each, "r", self._config)
                 counts[each.name], opened[each.name] = self._queues, self._permission
                 made.append(each)
-                _give(self._topic, each, self._schemas)
+                self._schema.give(each)
         finally:  # also when it is interrupted, takes too long, or one can't make it: nowhere does it stay closed
             _permit(self._topic, made, counts, opened)
         note(f"topic {self._topic} takes messages again")
@@ -99,32 +94,6 @@ class _Drained:
 def _make(topic: str, queues: int, broker: Named, permission: str, config: dict[str, Any]) -> None:
     broker.client.create_topic(topic, queues, permission, config)
     note(f"made topic {topic} at {broker.name}")
-
-
-def _schemas_of(topic: str, brokers: list[Named]) -> tuple[list[dict[str, Any]], list[Named]]:
-    """All versions of the topic's schema, ascending, of the broker that has the newest, and the brokers that have
-    none; no versions where none has any."""
-    found: list[tuple[dict[str, Any], HttpClient]] = []
-    without: list[Named] = []
-    for each in brokers:
-        try:
-            found.append((each.client.schema(topic), each.client))
-        except SchemaNotFound:
-            without.append(each)
-    if not found:
-        return [], without
-    newest, client = max(found, key=lambda each: each[0]["version"])
-    return [client.schema(topic, version) for version in newest["versions"]], without
-
-
-def _give(topic: str, broker: Named, schemas: list[dict[str, Any]]) -> None:
-    """Each version gets the number that it has: messages name it, and so does who sets the next one at all brokers.
-    Only the last one has to fit a table: whether there is one is said of it."""
-    for each in schemas:
-        table = each["table"] if each is schemas[-1] else None
-        broker.client.set_schema(topic, each["schema"], each["type"], table=table, version=each["version"])
-    if schemas:
-        note(f"topic {topic} has its schema at {broker.name}")
 
 
 def _permit(topic: str, brokers: list[Named], counts: dict[str, int], permissions: dict[str, str]) -> None:

@@ -88,8 +88,9 @@ ANSWERS: tuple[Header, ...] = (
     Header(
         READ_AT,
         "pull",
-        "you are far behind: the address of a replica in sync to pull from, until its answers lack this; see"
-        " `replication.far_behind_bytes`",
+        "you are far behind: the address of a replica in sync to pull from, until its answers lack this. Ask the leader"
+        " instead where that one answers an error, a status other than `found` and `no_matched_message`, or holes: it"
+        " may lack what the leader has. See `replication.far_behind_bytes`",
     ),
     Header("Lakemq-Expired", "pull, but for JSON", "how many expired messages were skipped; left out if none"),
     Header(

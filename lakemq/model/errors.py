@@ -341,8 +341,8 @@ class NotEnoughReplicas(StoreUnwritable):
 
 
 class NotConfirmed(StoreUnwritable):
-    """The message was written, but not confirmed in time, so it may be stored.
-    What to do: send it again with the same idempotency key."""
+    """A message, or another change, was written, but not confirmed in time, so it may be stored.
+    What to do: ask again; send messages with the same idempotency key."""
 
     code = "not_confirmed"
     retryable = True

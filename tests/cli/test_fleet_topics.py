@@ -10,6 +10,7 @@ import pytest
 
 from lakemq.client import Admin, PullConsumer
 from lakemq.client.http import HttpClient
+from lakemq.model.errors import InvalidRequest, SchemaNotFound
 from lakemq.testing import MemoryBroker
 from tests.cli.fleet import Fleet, lines
 from tests.cli.shell import Run
@@ -145,6 +146,90 @@ def test_a_spread_that_failed_before_it_gave_the_schema_is_made_again(run: Run, 
         again = run("topic", "spread", topic, "--nameservers", fleet.nameserver)
         assert (again.code, "its schema at b" in again.stderr) == (0, True)
         assert at_b.schema(topic)["schema"] == at_a.schema(topic)["schema"]
+
+
+def _columns(*names: str) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: {"type": "integer"} for name in names}}
+
+
+def test_a_broker_that_has_some_versions_of_a_schema_gets_the_others(run: Run, fleet: Fleet, topic: str) -> None:
+    """Such as after a spread that failed between them: nobody gave it the rest."""
+    with HttpClient(fleet.urls["a"]) as at_a, HttpClient(fleet.urls["b"]) as at_b:
+        for each in (at_a, at_b):
+            each.create_topic(topic, 1)
+            each.set_schema(topic, _columns("id"))
+        at_a.set_schema(topic, _columns("id", "total"))
+        at_a.set_schema(topic, _columns("id", "total", "tax"), table=True, version=5)
+        done = run("topic", "spread", topic, "--nameservers", fleet.nameserver)
+        assert (done.code, "its schema at b" in done.stderr, "its schema at a" in done.stderr) == (0, True, False)
+        for version in (1, 2, 5):
+            said = [each.schema(topic, version) for each in (at_a, at_b)]
+            assert [(each["versions"], each["schema"], each["table"]) for each in said] == [
+                ([1, 2, 5], said[0]["schema"], True)
+            ] * 2
+        again = run("topic", "spread", topic, "--nameservers", fleet.nameserver)
+        assert (again.code, again.stderr) == (0, f"topic {topic} is on all brokers that are known\n")
+
+
+@pytest.mark.parametrize("drain", [[], ["--drain", "--wait", "60"]], ids=["at once", "drained"])
+@pytest.mark.parametrize("has", ["dropped", "another"])
+def test_who_can_not_have_the_versions_keeps_no_other_from_the_topic(
+    run: Run, fleet: Fleet, topic: str, has: str, drain: list[str]
+) -> None:
+    with (
+        MemoryBroker(broker__name="c") as third,
+        HttpClient(fleet.urls["a"]) as at_a,
+        HttpClient(fleet.urls["b"]) as at_b,
+        HttpClient(third.url) as at_c,
+    ):
+        for each in (at_a, at_b):
+            each.create_topic(topic, 1)
+        at_b.set_schema(topic, _columns("other"))
+        if has == "dropped":
+            at_b.drop_schema(topic)
+        for names in (["id"], ["id", "total"]):
+            at_a.set_schema(topic, _columns(*names))
+        done = run("topic", "spread", topic, *drain, "--broker", ",".join([*fleet.urls.values(), third.url]))
+        assert done.code == 0, done.stderr
+        refused = next(line for line in done.stderr.splitlines() if "lacks versions of its schema at b" in line)
+        assert ("is 2 to" if has == "dropped" else "of number 1, is another schema") in refused
+        assert at_c.schema(topic)["versions"] == [1, 2]
+        assert len(at_c.topic(topic)["queues"]) == 1
+        if has == "another":
+            assert at_b.schema(topic)["versions"] == [1]
+        else:
+            with pytest.raises(SchemaNotFound):
+                at_b.schema(topic)
+
+
+def test_who_is_made_the_topic_and_refuses_its_schema_ends_the_command_with_an_error(
+    run: Run, fleet: Fleet, topic: str
+) -> None:
+    with MemoryBroker(broker__name="c", topics__schemas_bytes_max=10) as small, HttpClient(fleet.urls["a"]) as at_a:
+        at_a.create_topic(topic, 1)
+        at_a.set_schema(topic, _columns("id"))
+        failed = run("topic", "spread", topic, "--broker", f"{fleet.urls['a']},{small.url}")
+        assert (failed.code, "schemas_bytes_max" in failed.stderr) == (1, True)
+
+
+def test_a_schema_is_spread_to_brokers_that_take_no_number_where_they_would_give_the_same(
+    run: Run, fleet: Fleet, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older broker refuses the field `version`, whatever it says."""
+    given = HttpClient.set_schema
+
+    def set_schema(self: HttpClient, *arguments: Any, version: int | None = None, **options: Any) -> dict[str, Any]:
+        if version is not None:
+            raise InvalidRequest("version is none of the fields")
+        return given(self, *arguments, **options)
+
+    with HttpClient(fleet.urls["a"]) as at_a, HttpClient(fleet.urls["b"]) as at_b:
+        at_a.create_topic(topic, 1)
+        for names in (["id"], ["id", "total"]):
+            at_a.set_schema(topic, _columns(*names))
+        monkeypatch.setattr(HttpClient, "set_schema", set_schema)
+        done = run("topic", "spread", topic, "--nameservers", fleet.nameserver)
+        assert (done.code, at_b.schema(topic)["versions"]) == (0, [1, 2])
 
 
 def test_a_topic_is_drained_before_it_is_spread(run: Run, fleet: Fleet, topic: str) -> None:

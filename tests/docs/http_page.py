@@ -14,6 +14,7 @@ import httpx
 
 from lakemq.contract import headers, nameserver_routes, routes
 from lakemq.contract.headers import Header
+from lakemq.contract.leader_routes import REMOVE
 from lakemq.contract.route import Reads, Route
 from lakemq.contract.sql_routes import STATEMENT
 from lakemq.gateway.decode.limits import DRAFTS_MAX, ROWS_MAX
@@ -90,6 +91,8 @@ _OF_MANY = {
     *("store_unwritable", "not_enough_replicas", "not_confirmed"),
 }
 """What the page's head says of all routes, or of many."""
+_BESIDE = {REMOVE: {"not_confirmed"}}
+"""Of these, what a route answers that is none of those the head speaks of."""
 _MANY = f"""A request has at most {DRAFTS_MAX:,} messages, as Arrow {ROWS_MAX:,}, and is at most `gateway.request_bytes_max` long, inflated too. A larger
 one is 413 `message_too_large`.
 """
@@ -131,7 +134,7 @@ def _route(route: Route, schema: dict[str, Any] | None) -> Iterator[str]:
         yield "|---|---|---|"
         yield from _rows(schema, schema.get("$defs", {}))
         yield ""
-    codes = {code for code in of_routes().get(route, ()) if code in STATUS} - _OF_MANY
+    codes = {code for code in of_routes().get(route, ()) if code in STATUS} - (_OF_MANY - _BESIDE.get(route, set()))
     if codes:
         yield "| error | status | what to do |"
         yield "|---|---|---|"

@@ -37,6 +37,8 @@ TICKS = 10
 QUESTIONS = 3
 """So often within that time a follower is answered, be there news or not."""
 MARK_S = 1.0
+FORGOTTEN_S_MAX = 20.0
+"""So long it is waited until the record has forgotten a replica: clients wait longer for the answer."""
 AGAIN_S = 0.02
 
 
@@ -391,8 +393,7 @@ class Replication:
         let go by itself. Raises `NotConfirmed` where the record can't be changed in time, and goes on trying."""
         if replica == self._replica:
             raise InvalidRequest(f"replica {replica} leads")
-        if replica in self.in_sync:
-            raise InvalidRequest(f"replica {replica} is in sync; one that has ended isn't for longer than silent_ms")
+        self._check_is_gone(replica)
         self._told.pop(replica, None)
         if replica in self.missing:
             self._begun.set()  # the record is to forget one that was here before this process, too
@@ -402,12 +403,17 @@ class Replication:
         await self._until_forgotten(replica)
         return {"removed": replica, "in_sync": self.in_sync}
 
+    def _check_is_gone(self, replica: int) -> None:
+        if replica in self.in_sync:
+            raise InvalidRequest(f"replica {replica} is in sync; one that has ended isn't for longer than silent_ms")
+
     async def _until_forgotten(self, replica: int) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._settings.confirm_ms_max / 1000):
+            async with asyncio.timeout(min(self._settings.confirm_ms_max / 1000, FORGOTTEN_S_MAX)):
                 while replica in self._in_sync.record.missing and not (self._leaving or self._is_held):
                     self._changed.clear()
                     await self._changed.wait()
+        self._check_is_gone(replica)  # it may have come back meanwhile
         if replica in self._in_sync.record.missing:
             why = self._problem or "it is being changed"
             raise NotConfirmed(f"replica {replica} is forgotten here, and the record doesn't have that yet: {why}")

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
+from lakemq.client.http import HttpClient
 from lakemq.gateway.fleet.follower import AGAIN_S_MAX
 from lakemq.gateway.fleet.incarnation import Incarnation
-from lakemq.gateway.fleet.replication import Replication
+from lakemq.gateway.fleet.replication import FORGOTTEN_S_MAX, Question, Replication
 from lakemq.gateway.fleet.static_leadership import StaticLeadership
 from lakemq.gateway.fleet.tenure import Elected
 from lakemq.model.election import forced
-from lakemq.model.errors import NotConfirmed
+from lakemq.model.errors import InvalidRequest, NotConfirmed
 from lakemq.model.in_sync import Member, Record
 from lakemq.settings import Replication as Limits
 from lakemq.settings import Settings, Storage
@@ -90,6 +94,76 @@ def test_who_was_replaced_promises_nothing_though_nobody_but_it_was_in_sync(
         with pytest.raises(NotConfirmed):  # of who came to wait afterwards
             await late
         await log.close()
+
+    asyncio.run(scene())
+
+
+class _Held(StaticLeadership):
+    """Its record is changed no sooner than `free` is set."""
+
+    def __init__(self, log: CommitLog, folder: Path) -> None:
+        super().__init__(log.files, folder, log.identity.log_id)
+        self.asked, self.free = asyncio.Event(), asyncio.Event()
+        self.free.set()
+
+    async def compare_and_set(self, record: Record) -> bool:
+        self.asked.set()
+        await self.free.wait()
+        return await super().compare_and_set(record)
+
+
+@asynccontextmanager
+async def _missing_1(folder: Path) -> AsyncGenerator[tuple[Replication, CommitLog, _Held]]:
+    """A primary whose replica 1 is missing, and whose record isn't changed for now."""
+    limits = Limits(silent_ms=30_000, confirm_ms_max=200_000)
+    settings = Settings(storage=Storage(data_dir=folder), replication=limits)
+    log = CommitLog(settings.storage, Files(), SystemClock())
+    replication = Replication(settings, log, Reader(log))
+    log.open(loop=asyncio.get_running_loop())
+    leadership = _Held(log, folder)
+    await leadership.compare_and_set(Record(0, 1, 1, (Member(0, "a"),), log.identity.log_id, missing=(1,)))
+    await replication.start(leadership)
+    replication.serve()
+    leadership.free.clear()
+    leadership.asked.clear()
+    async with asyncio.timeout(WAIT_S):
+        yield replication, log, leadership
+    await replication.close()
+    await log.close()
+
+
+def test_a_replica_that_was_joining_as_it_was_to_be_forgotten_is_in_sync(tmp_path: Path) -> None:
+    """The answer said that it was removed."""
+
+    async def scene() -> None:
+        async with _missing_1(tmp_path) as (replication, log, leadership):
+            end = log.flushed_position
+            assert replication.hear(Question(Member(1, "b"), end, log.identity.now.epoch, end))
+            await leadership.asked.wait()
+            assert replication.missing == [1]
+            removed = asyncio.create_task(replication.remove(1))
+            await asyncio.sleep(0)  # it begins
+            assert not removed.done()
+            leadership.free.set()
+            with pytest.raises(InvalidRequest, match="replica 1 is in sync"):
+                await removed
+            assert replication.in_sync == [0, 1]
+
+    asyncio.run(scene())
+
+
+def test_who_removes_a_replica_is_answered_though_writes_may_wait_longer_for_replicas(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client had given up by then."""
+    assert inspect.signature(HttpClient).parameters["timeout_s"].default > FORGOTTEN_S_MAX
+    monkeypatch.setattr("lakemq.gateway.fleet.replication.FORGOTTEN_S_MAX", 0.05)
+
+    async def scene() -> None:
+        async with _missing_1(tmp_path) as (replication, _, leadership):
+            with pytest.raises(NotConfirmed, match="it is being changed"):
+                await replication.remove(1)
+            leadership.free.set()
 
     asyncio.run(scene())
 
