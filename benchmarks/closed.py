@@ -46,11 +46,11 @@ class Load:
     async def watch(self) -> None:
         """The window, from now on."""
         await asyncio.sleep(self._warm_s)
-        before_s = cpu_s(self._server_pid)
+        before_s = await asyncio.to_thread(cpu_s, self._server_pid)
         self.begin_ns = time.perf_counter_ns()
         self.end_ns = self.begin_ns + int(self._measured_s * 1e9)
         await asyncio.sleep(self._measured_s)
-        self.server_cpu_s = cpu_s(self._server_pid) - before_s
+        self.server_cpu_s = await asyncio.to_thread(cpu_s, self._server_pid) - before_s
 
 
 class Client(asyncio.Protocol):

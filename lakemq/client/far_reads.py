@@ -47,7 +47,7 @@ class _Away(NamedTuple):
 
 class FarReads:
     """Of one client. Lives on its event loop. An address that is told is gone to as that of another leader is
-    (`lakemq.client.broker_requests`): who may pose as a replica can choose it (docs/security.md)."""
+    (`lakemq.client.broker_requests`); a user who may follow as a replica can choose it (docs/security.md)."""
 
     def __init__(self, found: Found) -> None:
         self._found = found

@@ -18,7 +18,7 @@ TIMES = Field(
     "times",
     "integer",
     f"for the first so many queues, at most {TIMES_MAX}, also `oldest_ms` and `newest_ms`: when the oldest and the"
-    " newest message that can be read were stored; null: there is none",
+    " newest message that can be read were stored; null: there is none, or it isn't known",
     0,
 )
 """Of a topic."""

@@ -11,7 +11,7 @@ from rich.text import Text
 from lakemq import __version__
 from lakemq.cli import shown
 from lakemq.cli.brokers import addresses_of
-from lakemq.cli.doctor.finding import Finding, Grade
+from lakemq.cli.doctor.finding import SQL, Finding, Grade
 from lakemq.cli.options import (
     AsJson,
     Broker,
@@ -51,8 +51,9 @@ def doctor(
     lakemq doctor --nameservers http://127.0.0.1:9876
     """
     settings = settings_of(context, storage__data_dir=data_dir, lake__dir=lake)
-    found, lines = ([], []) if only_here else _of_fleet(context, broker, nameservers)
-    found += _of_machine(settings)
+    found, lines, is_open = ([], [], False) if only_here else _of_fleet(context, broker, nameservers)
+    # The jobs may have settings of their own: what a broker knows of them goes before what is set here.
+    found += [each for each in _of_machine(settings) if not (is_open and each.about == SQL)]
     found.sort(key=lambda each: each.grade)
     for each in found if as_json else ():
         write_line(orjson.dumps({**each._asdict(), "grade": each.grade.name.lower()}).decode())
@@ -62,9 +63,11 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _of_fleet(context: typer.Context, broker: str | None, nameservers: str | None) -> tuple[list[Finding], list[str]]:
-    """Of the brokers, and of the name servers, also of those that the settings name where a broker is given; and what
-    the name servers say, a line each."""
+def _of_fleet(
+    context: typer.Context, broker: str | None, nameservers: str | None
+) -> tuple[list[Finding], list[str], bool]:
+    """Of the brokers, and of the name servers, also of those that the settings name where a broker is given; what the
+    name servers say, a line each; and whether a broker names an address of SQL that others reach."""
     from lakemq.cli.doctor import broker as of_broker
     from lakemq.cli.doctor import nameserver as of_servers
     from lakemq.cli.doctor.look import ASK_S_MAX, look_at_broker, look_at_name_server
@@ -89,7 +92,7 @@ def _of_fleet(context: typer.Context, broker: str | None, nameservers: str | Non
             brokers.append(look_at_broker(address, client, SystemClock()))
     found += [finding for each in brokers for finding in of_broker.findings_of(each, __version__)]
     found += of_servers.findings_of(servers, brokers) if servers else ()
-    return found, list(of_servers.lines_of(servers, brokers))
+    return found, list(of_servers.lines_of(servers, brokers)), any(map(of_broker.is_open, brokers))
 
 
 def _of_machine(settings: Settings) -> list[Finding]:

@@ -9,6 +9,7 @@ from lakemq.cli.doctor.finding import Finding, Grade
 from lakemq.contract.sql_routes import WITHHELD
 from lakemq.model.named import OTHER
 from lakemq.model.names import DEAD_LETTER_PREFIX
+from lakemq.model.network import leads_home
 
 CLOCK_S_MAX = 5.0
 """Clocks that differ by more than that make times of delays, retention and tokens doubtful."""
@@ -71,6 +72,12 @@ class Broker(NamedTuple):
     silent: Sequence[str] = ()
     ahead_s: float | None = None
     certificate_s: float | None = None
+
+
+def is_open(broker: Broker) -> bool:
+    """Whether it names an address of SQL that clients on other machines reach."""
+    sql = broker.described.get("sql")
+    return isinstance(sql, str) and not leads_home(sql)
 
 
 def findings_of(broker: Broker, version: str) -> Iterator[Finding]:

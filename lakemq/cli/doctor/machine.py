@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from lakemq.cli.doctor.broker import OPEN_SQL
-from lakemq.cli.doctor.finding import Finding, Grade
+from lakemq.cli.doctor.finding import SQL, Finding, Grade
 
 FREE_RATIO_MIN = 0.15
 """With less room than that nothing is taken for granted: retention counts on 85 % (storage.disk_high_ratio)."""
@@ -58,7 +58,7 @@ def findings_of(machine: Machine) -> Iterator[Finding]:
         yield Finding(Grade.SOON, "memory", what, "run the jobs on another machine, or lower spark.driver_memory")
     if machine.sql_stays:
         what = f"the gateway is open to other machines, and the jobs' SQL, at {machine.sql_stays}, only to this one"
-        yield Finding(Grade.NOTE, "SQL over HTTP", what, OPEN_SQL)
+        yield Finding(Grade.NOTE, SQL, what, OPEN_SQL)
 
 
 def _disk(machine: Machine) -> Iterator[Finding]:

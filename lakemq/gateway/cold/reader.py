@@ -74,6 +74,8 @@ class ColdReader:
         self._looking: dict[QueueKey, asyncio.Task[int]] = {}
         self._failed_s = -FAILED_S
         self._fault: tuple[float, str] | None = None
+        self._newest: OrderedDict[tuple[QueueKey, int], int] = OrderedDict()
+        """When the message with that offset was stored, of queues of which the log has none any more."""
         self._gate = Gate(THREADS, WAITING_MAX, settings.gateway.client_share)
         self.messages_read = 0
 
@@ -106,6 +108,7 @@ class ColdReader:
         """Keep nothing of the lake in memory: messages were erased."""
         self.history.forget()
         self._beginnings.clear()
+        self._newest.clear()
 
     def close(self) -> None:
         """Read no more. What is under way ends by itself."""
@@ -132,31 +135,40 @@ class ColdReader:
         except LakeUnreadable:
             return queue.begin_offset
 
-    async def spans(self, queues: Sequence[Queue]) -> list[Span]:
+    async def spans(self, queues: Sequence[Queue], offsets: Sequence[int], client: Client = None) -> list[Span]:
         """When the oldest and the newest message of each queue that can be read were stored, in the lake or the log.
-        Of `Plans.QUEUES_AT_ONCE` at most. Raises `LogDamaged`, `Busy`."""
-        offsets = [await self.min_offset_or_logs(queue) for queue in queues]
+        Of `Plans.QUEUES_AT_ONCE` at most. `offsets`: where each begins. Raises `LogDamaged`, `Busy`."""
         in_log = await self._plans.spans(queues, self.run)
         # One after the other: that takes one thread, and leaves others to who reads messages.
-        return [await self._span(*each) for each in zip(queues, offsets, in_log, strict=True)]
+        return [await self._span(*each, client) for each in zip(queues, offsets, in_log, strict=True)]
 
-    async def _span(self, queue: Queue, min_offset: int, in_log: Span) -> Span:
+    async def _span(self, queue: Queue, min_offset: int, in_log: Span, client: Client) -> Span:
         known = self._beginnings.get(queue.key)
         if known is None or known.offset != min_offset or min_offset >= queue.min_offset:
             return in_log
         if in_log.newest_ms is not None:
             return Span(known.stored_ms, in_log.newest_ms)
-        return Span(known.stored_ms, await self._newest_ms(queue))
+        return Span(known.stored_ms, await self._newest_ms(queue, client))
 
-    async def _newest_ms(self, queue: Queue) -> int | None:
+    async def _newest_ms(self, queue: Queue, client: Client) -> int | None:
         """When the last message of a queue was stored, of which the log has none any more; None: nobody can tell."""
         last = queue.before_gap(queue.end_offset - 1)
+        if (known := self._newest.get((queue.key, last))) is not None:
+            return known
         held = self._log.retention.held_position
         try:
-            found = await self._ask(lambda: self.history.first(queue.topic, queue.queue_id, Between(last, last), held))
+            async with self._gate.place(client):
+                found = await self._ask(
+                    lambda: self.history.first(queue.topic, queue.queue_id, Between(last, last), held)
+                )
         except LakeUnreadable:
             return None
-        return None if found is None else found.stored_ms
+        if found is None or found.stored_ms is None:
+            return None
+        self._newest[queue.key, last] = found.stored_ms
+        if len(self._newest) > BEGINNINGS_MAX:
+            self._newest.popitem(last=False)
+        return found.stored_ms
 
     def known_min_offset(self, queue: Queue) -> int:
         """`min_offset` as far as it is known without a wait; it is looked for meanwhile."""

@@ -121,10 +121,12 @@ def make_router(
             return await respond({"topics": described} | ({} if limit is None else {"next_after": following}))
 
     @serves(router, routes.TOPIC)
-    async def get_topic(topic: str, times: Times = 0) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def get_topic(request: Request, topic: str, times: Times = 0) -> Response:  # pyright: ignore[reportUnusedFunction]
         found = log.topics.get(check_readable(topic))
         begins = {queue.queue_id: await cold.min_offset_or_logs(queue) for queue in list(found.queues)}
-        spans = await cold.spans(found.queues[:times]) if times else []
+        timed = [each for each in found.queues[:times] if each.queue_id in begins]
+        client = client_of(request.scope)
+        spans = await cold.spans(timed, [begins[each.queue_id] for each in timed], client) if timed else []
         return await respond(describe(found, lambda queue: begins.get(queue.queue_id, queue.begin_offset), spans))
 
     @serves(router, routes.PUT_TOPIC, responses={201: {"description": "made"}})

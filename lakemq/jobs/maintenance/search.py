@@ -90,7 +90,7 @@ class Search:
 
     def _linked_by(self, messages: DataFrame, ids: pa.Array) -> DataFrame:
         """Those that have one of these ids among their links."""
-        if len(ids) <= _IN_LIST_MAX:  # files and row groups are left out by their statistics then
+        if len(ids) <= _IN_LIST_MAX:  # that takes no shuffle
             listed = ", ".join(map(literal, ids.to_pylist()))
             condition = " OR ".join(f"{each} IN ({listed})" for each in _IDS) if listed else "false"
             return _linked(messages.where(condition))

@@ -6,28 +6,42 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from lakemq.jobs.tables.table_log import java_class
 from lakemq.objects.path import is_object
-from lakemq.storage.lake.delta_log import FOLDER, all_of_log, half_written
+from lakemq.storage.lake.delta_log import FOLDER, all_of_log, half_written, is_made
+
+STAGED = "_staged_commits"
+"""A folder in the log, which Delta makes with it."""
 
 
 def clear_begun(session: SparkSession, path: Path) -> None:
     """Removes the empty log of a table that isn't made: Delta says of it that a table is there already, and that there
-    is none to read. Raises `OSError`, `Py4JError` where anything else is in it."""
-    if is_object(path):
-        _remove_marker(session, str(path / FOLDER))
-        return
+    is none to read. Raises `OSError`, `Py4JError` where anything else is in it, unless another has made the table."""
+    try:
+        if is_object(path):
+            _remove_markers(session, path / FOLDER)
+        else:
+            _remove_folders(path)
+    except (OSError, Py4JError):
+        if not is_made(path):
+            raise
+
+
+def _remove_folders(path: Path) -> None:
     for each in half_written(all_of_log(path)):
         each.unlink(missing_ok=True)
-    with suppress(FileNotFoundError):
-        (path / FOLDER).rmdir()  # if another has made the table since, it isn't empty
+    for folder in (path / FOLDER / STAGED, path / FOLDER):
+        with suppress(FileNotFoundError):
+            folder.rmdir()
 
 
-def _remove_marker(session: SparkSession, url: str) -> None:
+def _remove_markers(session: SparkSession, log: Path) -> None:
     """A bucket has no folders, but S3A leaves an empty object for one."""
     jvm: Any = session._jvm  # pyright: ignore[reportPrivateUsage]
     java_session: Any = session._jsparkSession  # pyright: ignore[reportPrivateUsage]
-    place = java_class(jvm, "org.apache.hadoop.fs.Path")(url)
-    place.getFileSystem(java_session.sessionState().newHadoopConf()).delete(place, False)
+    for folder in (log / STAGED, log):
+        place = java_class(jvm, "org.apache.hadoop.fs.Path")(str(folder))
+        place.getFileSystem(java_session.sessionState().newHadoopConf()).delete(place, False)

@@ -172,7 +172,8 @@ def is_made(folder: Path) -> bool:
         return False
     if entry_of(folder, 0).exists() or (folder / FOLDER / LAST_CHECKPOINT).exists():
         return True
-    return any(_NUMBERED.fullmatch(each.name) and each.name[0] != "." for each in all_of_log(folder))
+    entries, beside = files_of_log(folder)
+    return bool(entries) or any(each.is_checkpoint for each in beside)
 
 
 def tables_of(lake: Path) -> list[Path]:

@@ -136,3 +136,12 @@ def test_each_thing_that_is_wrong_with_a_machine_is_said(facts: dict[str, object
     assert found.grade is grade
     assert what in found.what
     assert found.do
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_open"), [(None, False), ("http://127.0.0.1:8090", False), ("http://jobs:8090", True), (7, False)]
+)
+def test_where_a_broker_names_an_address_for_sql_that_others_reach_the_settings_here_say_less(
+    sql: object, is_open: bool
+) -> None:
+    assert broker.is_open(WELL._replace(described={**WELL.described, "sql": sql})) == is_open

@@ -170,7 +170,9 @@ def test_since_when_a_queue_has_messages_is_told_across_the_seam(cold: Cold) -> 
     (entry,) = cold.http.get("/v1/topics/early", params={"times": 1}).json()["queues"]
     assert entry["log_min_offset"] == entry["max_offset"] == 2  # the log has none of it any more
     messages = pull(cold.http, "early", 0, 0)["messages"]
-    assert [entry["oldest_ms"], entry["newest_ms"]] == [each["store_time_ms"] for each in messages]
+    for _ in range(2):  # the second is told what is known
+        (entry,) = cold.http.get("/v1/topics/early", params={"times": 1}).json()["queues"]
+        assert [entry["oldest_ms"], entry["newest_ms"]] == [each["store_time_ms"] for each in messages]
 
 
 def test_every_message_is_found_by_its_id(cold: Cold) -> None:

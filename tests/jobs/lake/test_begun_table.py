@@ -13,6 +13,7 @@ from lakemq.jobs.maintenance.layout import optimize, vacuum
 from lakemq.jobs.maintenance.stats import stats
 from lakemq.jobs.maintenance.work import Work
 from lakemq.jobs.sql.catalog import find_table, register_catalog
+from lakemq.jobs.tables.begun import STAGED
 from lakemq.jobs.tables.driver import Driver
 from lakemq.jobs.tables.table_log import java_class
 from lakemq.jobs.tables.tables import SCHEDULED, TABLES
@@ -32,7 +33,7 @@ HALF_WRITTEN = ".00000000000000000000.json.0a1b2c3d.tmp"
 def begin(table: Path) -> Path:
     """Leaves of a table what a kill of its first commit leaves."""
     log = table / FOLDER
-    log.mkdir(parents=True)
+    (log / STAGED).mkdir(parents=True)
     (log / HALF_WRITTEN).write_bytes(b"")
     return log
 
@@ -68,7 +69,7 @@ def test_it_can_be_made_in_a_bucket_too(spark: SparkSession, object_store: Objec
     jvm: Any = spark._jvm  # pyright: ignore[reportPrivateUsage]
     java_session: Any = spark._jsparkSession  # pyright: ignore[reportPrivateUsage]
     for folder in (SCHEDULED.path(lake), lake / table_name("orders")):
-        place = java_class(jvm, "org.apache.hadoop.fs.Path")(str(folder / FOLDER))
+        place = java_class(jvm, "org.apache.hadoop.fs.Path")(str(folder / FOLDER / STAGED))
         assert place.getFileSystem(java_session.sessionState().newHadoopConf()).mkdirs(place)
     SCHEDULED.create(spark, lake)
     assert spark.table(sql_place(SCHEDULED.path(lake))).count() == 0
