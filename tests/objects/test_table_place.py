@@ -14,6 +14,7 @@ from lakemq.model.errors import LakeUnreadable, SettingsError
 from lakemq.objects.table_place import check_fit, delta_place, sql_place
 from lakemq.settings import Lake, Settings
 from lakemq.storage.lake.delta_files import DeltaFiles
+from lakemq.storage.lake.delta_log import entry_of
 
 FIT = "o'dd #1 {a,b} st*r? 100% ä: \"$` <x>&=@~+;!"
 UNFIT = ("la%20ke", "%%5b", "l[x", "x]e", "a^b", "a|b", "a\\b", "a\nb", "a\x7fb", "\udcff")
@@ -46,7 +47,8 @@ def test_a_folder_that_delta_rs_cant_open_is_refused_before_anything_is_made(tmp
         run_job(settings, "http://127.0.0.1:1", "stats", {}, print)
     assert "no lake can be in" in look_at_machine(settings).lake_fault
     assert list(tmp_path.iterdir()) == []
-    (lake / "messages" / "_delta_log").mkdir(parents=True)
+    entry_of(lake / "messages", 0).parent.mkdir(parents=True)
+    entry_of(lake / "messages", 0).touch()
     with pytest.raises(LakeUnreadable, match="no lake can be in"):
         DeltaFiles(lake / "messages", "a").version(0)
 
