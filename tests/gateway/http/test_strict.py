@@ -62,7 +62,14 @@ def test_what_is_less_than_a_field_may_be_is_refused_and_documented(http: httpx.
     own = [route for route in ALL if route not in (LOG_PART, *schema_routes.ALL)]  # whose fields FastAPI refuses
     bound = [(route, field) for route in own for field in route.query if field.least is not None]
     of_reading = {"offset", "max", "wait_ms", "timeout_ms", "from", "to", "bytes_max"}
-    assert {field.name for _, field in bound} == of_reading | {"epoch", "replica", "durable", "erased", "seen_epoch"}
+    assert {field.name for _, field in bound} == of_reading | {
+        "epoch",
+        "replica",
+        "durable",
+        "erased",
+        "seen_epoch",
+        "first",
+    }
     for route, field in bound:
         parameters = paths[route.path][route.method.lower()]["parameters"]
         (minimum,) = [each["schema"]["minimum"] for each in parameters if each["name"] == field.name]
