@@ -11,7 +11,7 @@ from rich.text import Text
 from lakemq import __version__
 from lakemq.cli import shown
 from lakemq.cli.brokers import addresses_of
-from lakemq.cli.doctor.finding import SQL, Finding, Grade
+from lakemq.cli.doctor.finding import Finding, Grade
 from lakemq.cli.options import (
     AsJson,
     Broker,
@@ -53,7 +53,7 @@ def doctor(
     settings = settings_of(context, storage__data_dir=data_dir, lake__dir=lake)
     found, lines, is_open = ([], [], False) if only_here else _of_fleet(context, broker, nameservers)
     # The jobs may have settings of their own: what a broker knows of them goes before what is set here.
-    found += [each for each in _of_machine(settings) if not (is_open and each.about == SQL)]
+    found += _of_machine(settings, is_open)
     found.sort(key=lambda each: each.grade)
     for each in found if as_json else ():
         write_line(orjson.dumps({**each._asdict(), "grade": each.grade.name.lower()}).decode())
@@ -95,11 +95,11 @@ def _of_fleet(
     return found, list(of_servers.lines_of(servers, brokers)), any(map(of_broker.is_open, brokers))
 
 
-def _of_machine(settings: Settings) -> list[Finding]:
+def _of_machine(settings: Settings, is_open: bool) -> list[Finding]:
     from lakemq.cli.doctor.look import look_at_machine
     from lakemq.cli.doctor.machine import findings_of
 
-    return list(findings_of(look_at_machine(settings)))
+    return list(findings_of(look_at_machine(settings), is_open))
 
 
 def _show(found: list[Finding], lines: list[str]) -> None:

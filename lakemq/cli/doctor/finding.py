@@ -19,10 +19,6 @@ class Grade(IntEnum):
     """As it may be meant."""
 
 
-SQL = "SQL over HTTP"
-"""What some are about."""
-
-
 class Finding(NamedTuple):
     """`about`: what it was found at, such as a broker's address. `do`: what to do, a sentence or a command."""
 

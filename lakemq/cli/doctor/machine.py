@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from lakemq.cli.doctor.broker import OPEN_SQL
-from lakemq.cli.doctor.finding import SQL, Finding, Grade
+from lakemq.cli.doctor.finding import Finding, Grade
 
 FREE_RATIO_MIN = 0.15
 """With less room than that nothing is taken for granted: retention counts on 85 % (storage.disk_high_ratio)."""
@@ -41,8 +41,9 @@ class Machine(NamedTuple):
     sql_stays: str
 
 
-def findings_of(machine: Machine) -> Iterator[Finding]:
-    """What is wrong with it."""
+def findings_of(machine: Machine, sql_is_open: bool = False) -> Iterator[Finding]:
+    """What is wrong with it. `sql_is_open`: a broker names an address of SQL that others
+    reach, whatever is set here."""
     yield from _disk(machine)
     yield from _lake(machine)
     for about, fault in (("Java", machine.java_fault), ("Spark's jars", machine.jars_fault)):
@@ -56,9 +57,9 @@ def findings_of(machine: Machine) -> Iterator[Finding]:
     if machine.memory_bytes < MEMORY_BYTES_MIN:
         what = f"{machine.memory_bytes / _GB:.1f} GiB of memory: the jobs take about 2 GiB, the gateway 0.3"
         yield Finding(Grade.SOON, "memory", what, "run the jobs on another machine, or lower spark.driver_memory")
-    if machine.sql_stays:
+    if machine.sql_stays and not sql_is_open:
         what = f"the gateway is open to other machines, and the jobs' SQL, at {machine.sql_stays}, only to this one"
-        yield Finding(Grade.NOTE, SQL, what, OPEN_SQL)
+        yield Finding(Grade.NOTE, "SQL over HTTP", what, OPEN_SQL)
 
 
 def _disk(machine: Machine) -> Iterator[Finding]:

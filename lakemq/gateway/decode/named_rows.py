@@ -26,8 +26,7 @@ _KEPT = 16_384
 _ROW_BYTES = len(SEND_ID) + 4 * 3
 """What a message's name takes beside its characters: three offsets."""
 _PROPERTIES = "properties"
-_MAP = SINK.field(_PROPERTIES).type
-_ENTRIES = pa.struct([_MAP.key_field, _MAP.item_field])
+_FIELD = SINK.field(_PROPERTIES)
 
 
 def name_rows(rows: ArrowRows, header: str, bytes_max: int) -> ArrowRows:
@@ -43,19 +42,20 @@ def name_rows(rows: ArrowRows, header: str, bytes_max: int) -> ArrowRows:
     names = batch.schema.names
     if _PROPERTIES in names:
         raise InvalidRequest(f"header {SEND_IDS} is for messages without properties: here {SEND_ID!r} is one of those")
-    if batch.nbytes + batch.num_rows * (len(send_ids.of(batch.num_rows)) + _ROW_BYTES) > bytes_max:
-        raise MessageTooLarge(f"with {SEND_IDS}, the {batch.num_rows} messages are more than a request may have")
-    columns = dict(zip(names, batch.columns, strict=True))
-    columns[_PROPERTIES] = _name_maps(batch.num_rows, send_ids)
-    schema = request_schema(frozenset(columns))
-    return ArrowRows(pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema))
+    count = batch.num_rows
+    room = bytes_max - count * (len(send_ids.of(count)) + _ROW_BYTES)
+    # What its buffers take is never less, and known at a twentieth of the cost.
+    if batch.get_total_buffer_size() > room and batch.nbytes > room:
+        raise MessageTooLarge(f"with {SEND_IDS}, the {count} messages are more than a request may have")
+    begins, keys = _kept_keys(count) if count <= _KEPT else _keys(count)
+    named = pa.MapArray.from_arrays(begins, keys, _names(count, send_ids), type=_FIELD.type)
+    return ArrowRows(batch.add_column(_place(tuple(names)), _FIELD, named))
 
 
-def _name_maps(count: int, send_ids: SendIds) -> Any:
-    keys, begins = _kept_keys(_KEPT) if count <= _KEPT else _keys(count)
-    children = [keys.slice(0, count), _names(count, send_ids)]
-    entries = pa.Array.from_buffers(_ENTRIES, count, [None], 0, children=children)
-    return pa.Array.from_buffers(_MAP, count, [None, begins], 0, children=[entries])
+@lru_cache(maxsize=256)
+def _place(names: tuple[str, ...]) -> int:
+    """Where the properties stand among these columns."""
+    return request_schema(frozenset({*names, _PROPERTIES})).get_field_index(_PROPERTIES)
 
 
 def _names(count: int, send_ids: SendIds) -> Any:
@@ -83,14 +83,25 @@ _LOW = [f"{number:03}" for number in range(1_000)]
 
 
 def _keys(count: int) -> tuple[Any, Any]:
-    """The one name of each row's properties, and where each row's begin."""
+    """Where each row's properties begin, and the one name of them."""
     buffers = [None, _steps(count, len(SEND_ID)), pa.py_buffer(SEND_ID.encode() * count)]
-    return pa.Array.from_buffers(pa.string(), count, buffers, 0), _steps(count, 1)
+    begins = pa.Array.from_buffers(pa.int32(), count + 1, [None, _steps(count, 1)], 0)
+    return begins, pa.Array.from_buffers(pa.string(), count, buffers, 0)
+
+
+@lru_cache(maxsize=1_024)
+def _kept_keys(count: int) -> tuple[Any, Any]:
+    begins, keys = _most_keys()
+    return begins.slice(0, count + 1), keys.slice(0, count)
+
+
+@lru_cache(maxsize=1)
+def _most_keys() -> tuple[Any, Any]:
+    return _keys(_KEPT)
 
 
 def _steps(count: int, size: int) -> Any:
     return pc.cast(pa.arange(0, count * size + 1, size), pa.int32()).buffers()[1]
 
 
-_kept_keys = lru_cache(1)(_keys)
 _kept_steps = lru_cache(16)(_steps)

@@ -24,7 +24,7 @@ from lakemq.jobs.errors import InvalidStatement
 from lakemq.jobs.log_client import LogClient, LogEnd
 from lakemq.jobs.maintenance.erased_files import has_begun, remove_files, set_begun, what_waits
 from lakemq.jobs.maintenance.owed_erasures import away, back, owe, places_of, settle
-from lakemq.jobs.maintenance.places import PLACES, count_by, positions_of, united
+from lakemq.jobs.maintenance.places import IN_LIST_MAX, PLACES, count_by, positions_of, united
 from lakemq.jobs.maintenance.progress import catch_up, ends_of, held_of_others
 from lakemq.jobs.maintenance.search import Search
 from lakemq.jobs.maintenance.work import Outcome, Work
@@ -46,7 +46,6 @@ from lakemq.storage.lake.progress import Progress, read_progress
 LOG_CHUNK = 100_000
 """Positions in a request to a broker."""
 
-_IN_LIST_MAX = 1_000
 _BEFORE_MESSAGES = (MESSAGE_INDEX, CONSUME_QUEUE, TRANSACTIONS, SCHEDULED)
 
 
@@ -249,7 +248,7 @@ def _erase_in_table(work: Work, table: LakeTable, found: pa.Table) -> int:
 def _delete(work: Work, path: Path, found: pa.Table, broker_column: str = "broker", column: str = "position") -> int:
     work.forget_cached()
     target = sql_place(path)
-    if found.num_rows <= _IN_LIST_MAX:  # Delta finds the files by their statistics then
+    if found.num_rows <= IN_LIST_MAX:  # Delta finds the files by their statistics then
         each = (
             f"{broker_column} = {literal(broker)} AND {column} IN ({', '.join(map(str, positions))})"
             for broker, positions in positions_of(found).items()

@@ -10,6 +10,9 @@ import pyarrow.compute
 # Its functions are made as it is imported: no type checker sees them.
 pc: Any = pyarrow.compute
 
+IN_LIST_MAX = 1_000
+"""So few ids or positions stand in a condition: Delta finds files by their statistics then, and it takes no shuffle."""
+
 PLACES = pa.schema({"broker": pa.string(), "position": pa.int64(), "topic": pa.string()})
 
 

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users call it)
 
 from lakemq.jobs.errors import InvalidStatement
-from lakemq.jobs.maintenance.places import PLACES, pc, united
+from lakemq.jobs.maintenance.places import IN_LIST_MAX, PLACES, pc, united
 from lakemq.jobs.maintenance.rebuild import is_below
 from lakemq.jobs.maintenance.work import Work
 from lakemq.jobs.tables.tables import MESSAGES
@@ -20,7 +20,6 @@ from lakemq.model.spark_sql import literal
 MESSAGES_MAX = 1_000_000
 """At most so many at a time: their positions and ids are held in memory."""
 
-_IN_LIST_MAX = 1_000
 _BROADCAST_MAX = 100_000
 _FOUND = (*PLACES.names, "links")
 _IDS = (
@@ -90,7 +89,7 @@ class Search:
 
     def _linked_by(self, messages: DataFrame, ids: pa.Array) -> DataFrame:
         """Those that have one of these ids among their links."""
-        if len(ids) <= _IN_LIST_MAX:  # that takes no shuffle
+        if len(ids) <= IN_LIST_MAX:  # that takes no shuffle
             listed = ", ".join(map(literal, ids.to_pylist()))
             condition = " OR ".join(f"{each} IN ({listed})" for each in _IDS) if listed else "false"
             return _linked(messages.where(condition))

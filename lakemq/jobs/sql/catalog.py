@@ -27,7 +27,7 @@ from lakemq.model.failure import FAILURE_CLASS, FAILURE_TEXT
 from lakemq.model.ids import MESSAGE_ID_PATTERN, NONCE_PATTERN
 from lakemq.model.names import AUDIT_TOPIC, DEAD_LETTER_PREFIX, DISCARD_TOPIC, GROUP_TOPIC, RETRY_PREFIX
 from lakemq.model.spark_sql import literal, quoted
-from lakemq.storage.lake.delta_log import is_made, tables_of
+from lakemq.storage.lake.delta_log import made_tables_of
 
 TOPICS_TOPIC = "RMQ_SYS_TOPICS"
 
@@ -209,7 +209,7 @@ def lacks_tables(session: SparkSession, lake: Path) -> bool:
 
 
 def _table_names(lake: Path) -> list[str]:
-    return [path.name for path in tables_of(lake.absolute()) if is_made(path)]
+    return [path.name for path in made_tables_of(lake.absolute())]
 
 
 @contextlib.contextmanager

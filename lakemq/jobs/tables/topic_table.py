@@ -25,7 +25,7 @@ from lakemq.model.topic_columns import TYPES
 from lakemq.model.topic_table import PREFIX, new_fields, table_name
 from lakemq.objects.path import delta_options
 from lakemq.objects.table_place import delta_place, sql_place
-from lakemq.storage.lake.delta_log import OF_TOPIC, is_made, tables_of
+from lakemq.storage.lake.delta_log import OF_TOPIC, is_made, made_tables_of
 from lakemq.storage.lake.log_marks import LogMark, logs_of
 from lakemq.storage.lake.progress import read_identifiers
 
@@ -79,8 +79,8 @@ def find_topic_table(lake: Path, topic: str) -> TopicTable | None:
 
 def topic_tables(lake: Path) -> Iterator[TopicTable]:
     """All that are in the lake, whether they are kept still or not."""
-    for path in tables_of(lake.absolute()):
-        if path.name.startswith(PREFIX) and is_made(path) and (found := _at(path)) is not None:
+    for path in made_tables_of(lake.absolute()):
+        if path.name.startswith(PREFIX) and (found := _at(path)) is not None:
             yield found
 
 

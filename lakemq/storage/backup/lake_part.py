@@ -15,7 +15,7 @@ from lakemq.objects.table_place import delta_place
 from lakemq.storage.backup.copying import Copier
 from lakemq.storage.backup.log_part import ChangedMeanwhile
 from lakemq.storage.backup.manifest import LAKE, Table
-from lakemq.storage.lake.delta_log import FOLDER, LAST_CHECKPOINT, beside_entries, files_of_log, is_made, tables_of
+from lakemq.storage.lake.delta_log import FOLDER, LAST_CHECKPOINT, beside_entries, files_of_log, made_tables_of
 from lakemq.storage.lake.intact import sidecar_of
 from lakemq.storage.lake.progress import read_progress
 
@@ -23,7 +23,7 @@ from lakemq.storage.lake.progress import read_progress
 def copy_lake(lake: Path, copier: Copier) -> list[Table]:
     """Copy all tables of the lake, each as it is now. Raises `ChangedMeanwhile` when a file went meanwhile,
     `LakeUnreadable`, `OSError`."""
-    return [_copy_table(table, copier) for table in tables_of(lake) if is_made(table)]
+    return [_copy_table(table, copier) for table in made_tables_of(lake)]
 
 
 def _copy_table(table: Path, copier: Copier) -> Table:

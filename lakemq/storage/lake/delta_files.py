@@ -107,12 +107,9 @@ class DeltaFiles:
     def _look(self) -> Version | None:
         # Only a gateway whose log has let go of something reads the lake: others never load this.
         from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError
+        from deltalake.exceptions import DeltaError, TableNotFoundError
 
         try:
-            if not is_made(self.folder):
-                self._table = None
-                return None
             known, table = self._version, self._table
             if table is None or known is None or _identity(self.folder, known.number) != self._entry:
                 # Also where the table was put back and went on otherwise: nothing known of it is so.
@@ -127,9 +124,18 @@ class DeltaFiles:
             return self._read(table, number)
         except (DeltaError, OSError, ValueError, pa.ArrowException) as error:
             self._table = None
+            # Asked only here: in a bucket each question is a request, and most looks find the table.
+            if isinstance(error, TableNotFoundError) and not self._is_made():
+                return None
             raise LakeUnreadable(f"the lake's table in {self.folder} can't be read: {error}") from None
         except SettingsError as error:
             raise LakeUnreadable(error.detail) from None
+
+    def _is_made(self) -> bool:
+        try:
+            return is_made(self.folder)
+        except OSError as error:
+            raise LakeUnreadable(f"the lake's table in {self.folder} can't be looked at: {error}") from None
 
     def _read(self, table: DeltaTable, number: int) -> Version:
         reader = table.protocol().min_reader_version

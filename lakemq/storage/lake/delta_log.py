@@ -168,8 +168,10 @@ def is_table(folder: Path) -> bool:
 def is_made(folder: Path) -> bool:
     """Whether there is a table: its first commit is there, or was before its log was cut. One that is being made has a
     log without, and a kill leaves it so."""
-    if not is_table(folder):
-        return False
+    return is_table(folder) and _has_commit(folder)
+
+
+def _has_commit(folder: Path) -> bool:
     if entry_of(folder, 0).exists() or (folder / FOLDER / LAST_CHECKPOINT).exists():
         return True
     entries, beside = files_of_log(folder)
@@ -179,6 +181,11 @@ def is_made(folder: Path) -> bool:
 def tables_of(lake: Path) -> list[Path]:
     """The folders of a lake's tables, by name."""
     return sorted(path for path in lake.iterdir() if is_table(path)) if lake.is_dir() else []
+
+
+def made_tables_of(lake: Path) -> list[Path]:
+    """Those of them that are made."""
+    return [path for path in tables_of(lake) if _has_commit(path)]
 
 
 def read_entry(table: Path, version: int, path: Path) -> Entry:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import signal
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -50,6 +52,16 @@ def start_pair(directory: Path) -> Generator[Pair]:
         connect(follower) as follows,
     ):
         yield Pair(leads, follows, primary.url, follower)
+
+
+@contextmanager
+def stopped(process: GatewayProcess) -> Generator[None]:
+    """It stands still meanwhile, and answers nobody."""
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
 
 
 def broker_of(http: httpx.Client) -> dict[str, Any]:

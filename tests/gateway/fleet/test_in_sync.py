@@ -20,7 +20,7 @@ from lakemq.model.errors import SettingsError
 from lakemq.settings import load
 from lakemq.storage.disk.files import Files
 from lakemq.testing import GatewayProcess, start_gateway
-from tests.gateway.fleet.following import SMALL, broker_of, degraded, frames_of, start_follower, wait_for
+from tests.gateway.fleet.following import SMALL, broker_of, degraded, frames_of, start_follower, stopped, wait_for
 from tests.gateway.http_client import connect, is_problem, produce, pull, pull_all, put_topic
 from tests.gateway.receive.asking import ack, receive
 from tests.gateway.routing.asking import begin, resolve, wait_until
@@ -53,16 +53,6 @@ def fleet(directory: Path, **options: Any) -> Generator[Fleet]:
     ):
         wait_until(lambda: in_sync(leads) == [0, 1])
         yield Fleet(primary, follower, leads, follows)
-
-
-@contextmanager
-def stopped(process: GatewayProcess) -> Generator[None]:
-    """It stands still meanwhile."""
-    os.kill(process.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(process.pid, signal.SIGCONT)
 
 
 @contextmanager

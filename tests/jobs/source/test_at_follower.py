@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +15,7 @@ from lakemq.jobs.source.data_source import read_partition
 from lakemq.jobs.source.options import SourceOptions
 from lakemq.jobs.source.plan import LogPartition
 from lakemq.testing import GatewayProcess, start_gateway
-from tests.gateway.fleet.following import SMALL, broker_of, start_follower, wait_for
+from tests.gateway.fleet.following import SMALL, broker_of, start_follower, stopped, wait_for
 from tests.gateway.http_client import connect, produce, put_topic
 from tests.gateway.routing.asking import wait_until
 
@@ -48,16 +46,6 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
         end = wait_for(follows, leads)
         wait_until(lambda: broker_of(follows)["confirmed_position"] >= end)
         yield Fleet(leader, follower, leads, follows)
-
-
-@contextmanager
-def stopped(process: GatewayProcess) -> Generator[None]:
-    """It answers nobody meanwhile."""
-    os.kill(process.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(process.pid, signal.SIGCONT)
 
 
 def texts(client: LogClient, subscription: Subscription) -> list[str]:
