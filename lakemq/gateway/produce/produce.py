@@ -98,7 +98,7 @@ def _decode_whole(headers: dict[str, str], body: bytes, scope: str, user: str, l
     plain = inflate(encoding, body, limits.request_bytes_max) if encoding else body
     rows = decode(headers.get("content-type", ""), headers, plain, limits)
     # Arrow has compression of its own, and views, many of which may show the same bytes.
-    size = max(len(plain), rows.batch.nbytes) if isinstance(rows, ArrowRows) else len(plain)
+    size = max(len(plain), rows.batch.get_total_buffer_size()) if isinstance(rows, ArrowRows) else len(plain)
     text = headers.get("idempotency-key")
     if text is None:
         return _Decoded(rows, None, size)

@@ -58,6 +58,8 @@ def test_both_forms_give_the_same(rows: list[Row]) -> None:
     assert list(kept.rows) == rows
     assert kept.batch.equals(columns.batch)
     assert (kept.count, kept.mask, kept.body_bytes) == (columns.count, columns.mask, columns.body_bytes)
+    for begin in range(len(rows)):
+        assert Columns(columns.batch.slice(begin)).body_bytes == sum(len(row[1]) for row in rows[begin:])
     for name in STORED_NAMES:
         assert kept.values(name, 0, len(rows)) == columns.values(name, 0, len(rows))
         assert kept.values(name, 1, len(rows) - 1) == columns.values(name, 1, len(rows) - 1)
