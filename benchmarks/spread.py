@@ -12,6 +12,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -103,25 +104,42 @@ def _compare(ways: tuple[Way, ...], kind: str, bodies: list[bytes], count: int, 
         emit(f"broker CPU a message of {kind}, {each.name} against {alone.name}", ratio, "", {"rounds": rounds})
 
 
+class _Fleet(NamedTuple):
+    brokers: list[GatewayProcess]
+    options: list[dict[str, Any]]
+
+
+def _known(stack: contextlib.ExitStack, folder: Path) -> _Fleet:
+    """Two brokers that a name server of their own knows, and what two producers need to find both."""
+    names = start_nameserver()
+    stack.callback(names.stop)
+    brokers = [
+        stack.enter_context(gateway(folder / name, broker__name=name, fleet__nameservers=names.url))
+        for name in ("c", "d")
+    ]
+    for each in brokers:
+        make_topic(each.url, TOPIC, QUEUES)
+    return _Fleet(brokers, [{"nameservers": names.url}] * 2)
+
+
 def main() -> None:
     chosen = sizes(__doc__, messages=(600_000, 2_000), single=(64_000, 320), body_bytes=(1024, 1024), rounds=(6, 1))
     bodies = random_bodies(DISTINCT, chosen.body_bytes)
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(scratch())
-        names = start_nameserver()
-        stack.callback(names.stop)
         lone = [stack.enter_context(gateway(folder / name, broker__name=name)) for name in ("a", "b")]
-        known = [
-            stack.enter_context(gateway(folder / name, broker__name=name, fleet__nameservers=names.url))
-            for name in ("c", "d")
-        ]
-        for each in (*lone, *known):
+        # Each way has brokers of its own: what a broker has stored already adds to what it does for the next message.
+        named, unnamed = (_known(stack, folder / way) for way in ("named", "unnamed"))
+        for each in lone:
             make_topic(each.url, TOPIC, QUEUES)
-        by_names: dict[str, Any] = {"nameservers": names.url}
         ways = (
             Way("lone", lone, [{"brokers": each.url} for each in lone]),
-            Way("in a fleet", known, [by_names] * 2),
-            Way("in a fleet, unnamed", known, [{**by_names, "duplicates_allowed": False}] * 2),
+            Way("in a fleet", *named),
+            Way(
+                "in a fleet, unnamed",
+                unnamed.brokers,
+                [{**each, "duplicates_allowed": False} for each in unnamed.options],
+            ),
         )
         for kind, count in zip(KINDS, (chosen.messages, chosen.single), strict=True):
             _compare(ways, kind, bodies, count, chosen.rounds)

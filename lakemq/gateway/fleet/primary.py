@@ -11,7 +11,7 @@ from lakemq.contract import routes
 from lakemq.contract.route import Target
 from lakemq.gateway.fleet.tenure import Elected
 from lakemq.model.agreement import History
-from lakemq.model.errors import Fenced, LakemqError, PositionGone
+from lakemq.model.errors import Fenced, InvalidRequest, LakemqError, PositionGone
 from lakemq.settings import Settings
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.next_frames import Diverged, Page, next_frames
@@ -21,6 +21,8 @@ from lakemq.wire.connections import Answer, Connections, NoAnswer, Params
 from lakemq.wire.name_servers import NameServers
 
 ANSWER_S = 10.0
+NEWER = ("address", "first")
+"""What a follower says of itself since 2026-11-30: older primaries refuse what they don't know."""
 
 
 class Greeting(NamedTuple):
@@ -92,6 +94,8 @@ class Primary:
         self._connections: Connections | None = None
         self._greeted = 0
         """The epoch of its log when it was greeted last."""
+        self._is_older = False
+        """Whether it has refused, since it was greeted, what older ones don't know."""
 
     @property
     def address(self) -> str:
@@ -127,18 +131,23 @@ class Primary:
             raise LakemqError(f"{address} is a {role} of broker {name}, and not the primary of {self._name}")
         if self._elected is not None:
             self._check_epoch(str(greeting.epoch), self._elected.incarnation.highest)
-        self._greeted = greeting.epoch
+        self._greeted, self._is_older = greeting.epoch, False
         return greeting
 
     def frames(self, begin: int, log: LogEpoch, log_id: str, own: Own, wait_ms: int, bytes_max: int) -> Answered:
         """Frames of its log from `begin` on, after `wait_ms` at most. Raises `Diverged` where they can't be such as
         follow there, and `NoAnswer` where its log has begun another epoch since it was greeted."""
         params: Params = {"from": begin, "wait_ms": wait_ms, "bytes_max": bytes_max}
-        params = {**params, **own._asdict(), "epoch": log.epoch}
+        params = {**params, **self._told(own), "epoch": log.epoch}
         try:
             answer = self._ask(routes.LOG_FRAMES.at(), params, ANSWER_S + wait_ms / 1000)
         except PositionGone as error:
             raise Diverged(f"{error.detail}, and this log ends there") from None
+        except InvalidRequest:
+            if self._is_older:
+                raise
+            self._is_older = True
+            return self.frames(begin, log, log_id, own, wait_ms, bytes_max)
         self._check_epoch(answer.headers.get("Lakemq-Leader-Epoch", "0"), own.seen_epoch)
         said = _said(answer)
         epoch = _number(answer, "Lakemq-Epoch")
@@ -147,6 +156,10 @@ class Primary:
         check_end(begin, said.end_position)
         check_log(log_id, answer.headers.get("Lakemq-Log-Id", ""))
         return Answered(next_frames(answer.body, begin, log), len(answer.body), own.durable, said)
+
+    def _told(self, own: Own) -> Params:
+        said: dict[str, str | int] = own._asdict()
+        return {name: value for name, value in said.items() if not self._is_older or name not in NEWER}
 
     def _check_epoch(self, leads_in: str, seen: int) -> None:
         """Raise `Fenced` where another leads since: nothing that this one says counts."""
@@ -188,7 +201,7 @@ class Primary:
     def leave(self, end: int, epoch: int, own: Own) -> None:
         """Tell it that this one, whose log ends there and in that epoch, stops. By a connection of its own, and so in
         any thread: an answer may be on its way by another. An older primary takes it for a question for nothing."""
-        params: Params = {"from": end, "to": end, "bytes_max": 1, **own._asdict(), "epoch": epoch, "leaves": "yes"}
+        params: Params = {"from": end, "to": end, "bytes_max": 1, **self._told(own), "epoch": epoch, "leaves": "yes"}
         connections = Connections(self.address, trust=self._trust)
         try:
             connections.ask(routes.LOG_FRAMES.at(), params, timeout_s=ANSWER_S)

@@ -26,8 +26,7 @@ from lakemq.contract import (
 from lakemq.contract.route import Route
 from lakemq.contract.routes import ALL
 from lakemq.testing import start_gateway
-from tests.gateway.fleet.following import SMALL, broker_of, start_follower
-from tests.gateway.fleet.test_in_sync import stopped
+from tests.gateway.fleet.following import SMALL, broker_of, start_follower, stopped
 from tests.gateway.http_client import ARROW, connect, is_problem, produce, pull, put_topic, write_arrow
 from tests.gateway.receive.asking import receive
 from tests.gateway.routing.asking import begin, half_id, log_of, position, wait_until
