@@ -21,7 +21,7 @@ from lakemq.wire.connections import Answer, Connections, NoAnswer, Params
 from lakemq.wire.name_servers import NameServers
 
 ANSWER_S = 10.0
-NEWER = ("address", "first")
+NEWER: tuple[str, ...] = ("address", "first")
 """What a follower says of itself since 2026-11-30: older primaries refuse what they don't know."""
 
 
