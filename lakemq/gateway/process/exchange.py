@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import ParamSpec, TypeVar
 
 from lakemq.contract.log_level_routes import PUT_LEVELS
 from lakemq.contract.routes import BROKER, HEALTH, LOG_FRAMES, LOG_PART, METRICS, READY
@@ -37,6 +38,8 @@ from lakemq.web.protocol import Connection
 from lakemq.web.room import Room
 
 logger = logging.getLogger(__name__)
+P = ParamSpec("P")
+R = TypeVar("R")
 
 HOLD_S = 5.0
 """So long a request waits for the next broker."""
@@ -140,15 +143,22 @@ class Exchange:
     async def _follow(self, broker: Broker, follower: Follower, election: Election) -> None:
         """Open the broker of who follows, and serve it."""
         follower.on_diverged = election.begin_anew
-        await election.meanwhile(broker.prepare())
-        app = await election.meanwhile(self._open(broker))
+        # While the leader begins, whose first frame then waits for this one.
+        making = asyncio.ensure_future(_in_thread(make_app, broker))
+        try:
+            await election.meanwhile(broker.prepare())
+        finally:
+            await asyncio.wait([making])
+        app = making.result()
+        await election.meanwhile(self._open(broker))
         await broker.start()
         self._serve(broker, app.front)
 
     async def _assume(self, broker: Broker, election: Election) -> None:
         """Open the broker of who leads. What it is asked is answered once all is confirmed that any leader before it
         confirmed; or another leads by then."""
-        app = await self._open(broker)
+        await self._open(broker)
+        app = await _in_thread(make_app, broker)
         end, elected = broker.log.next_position, broker.tenure.elected
         assert broker.replication is not None
         assert elected is not None
@@ -217,20 +227,13 @@ class Exchange:
         election.handed_over()
         return record
 
-    async def _open(self, broker: Broker) -> App:
-        """Open it, and make its application, in a thread: both take as long as the log is large, and meanwhile a leader
-        has to beat, and a follower to look, on this loop. Were it the loop that stood still for a lease, another
-        member would take the lead from who opens, and then the next one from that: a broker with a large log might
-        never have a leader. That the beats are the loop's own is on purpose: a process whose loop hangs leads no more.
-
-        Who is cancelled waits for the thread's end: the folder is to be let go in order, by who has it alone."""
-        opening = asyncio.get_running_loop().run_in_executor(None, _open_in_thread, broker, asyncio.get_running_loop())
-        try:
-            app = await asyncio.shield(opening)
-        finally:
-            await asyncio.wait([opening])
+    async def _open(self, broker: Broker) -> None:
+        """Open it in a thread: that takes as long as the log is large, and meanwhile a leader has to beat, and a
+        follower to look, on this loop. Were it the loop that stood still for a lease, another member would take the
+        lead from who opens, and then the next one from that: a broker with a large log might never have a leader. That
+        the beats are the loop's own is on purpose: a process whose loop hangs leads no more."""
+        await _in_thread(broker.recover, asyncio.get_running_loop())
         broker.keep_house()
-        return app
 
     def _serve(self, broker: Broker, front: Front) -> None:
         """From now on this one is asked."""
@@ -394,9 +397,14 @@ async def _settled(broker: Broker, seconds: float) -> None:
         raise NotInSync("what is being written takes long; this one leads on") from None
 
 
-def _open_in_thread(broker: Broker, loop: asyncio.AbstractEventLoop) -> App:
-    broker.recover(loop)
-    return make_app(broker)
+async def _in_thread(work: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+    """Do it in a thread. Who is cancelled waits for its end: the folder is to be let go in order, by who has it
+    alone."""
+    doing = asyncio.get_running_loop().run_in_executor(None, partial(work, *arguments, **named))
+    try:
+        return await asyncio.shield(doing)
+    finally:
+        await asyncio.wait([doing])
 
 
 def _is_assuming(path: str) -> bool:
