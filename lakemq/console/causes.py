@@ -16,7 +16,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.$:-]+")
 
 class Cause(NamedTuple):
     """What letters of a group died of. `name` empty: nobody said why. `is_class`: it is a class of error, of all of
-    them."""
+    them. `broker`: where they are."""
 
     group: str
     name: str
@@ -24,6 +24,7 @@ class Cause(NamedTuple):
     letters: int
     oldest_ms: int
     newest_ms: int
+    broker: str
 
     @property
     def where(self) -> str:
@@ -40,18 +41,21 @@ class Causes:
     """Those of the letters that were looked at."""
 
     def __init__(self) -> None:
-        self._by_group: dict[str, causes.Causes] = {}
+        self._counted: dict[tuple[str, str], causes.Causes] = {}
 
-    def take(self, group: str, letters: Iterable[Mapping[str, Any]]) -> None:
+    def take(self, broker: str, group: str, letters: Iterable[Mapping[str, Any]]) -> None:
         """Count these too."""
-        counted = self._by_group.setdefault(group, causes.Causes())
+        counted = self._counted.setdefault((broker, group), causes.Causes())
         for each in letters:
             counted.count(each["failure_class"], each["failure_text"], each["failed_ms"])
 
     def __len__(self) -> int:
-        return sum(map(len, self._by_group.values()))
+        return sum(map(len, self._counted.values()))
 
     def most(self) -> list[Cause]:
         """Those with most letters first, as many as a page shows."""
-        found = [Cause(group, *each) for group, counted in self._by_group.items() for each in counted.most()]
-        return sorted(found, key=lambda each: (-each.letters, each.group, each.name))[:CAUSES_SHOWN_MAX]
+        found = [
+            Cause(group, *each, broker) for (broker, group), counted in self._counted.items() for each in counted.most()
+        ]
+        found.sort(key=lambda each: (-each.letters, each.group, each.name, each.broker))
+        return found[:CAUSES_SHOWN_MAX]

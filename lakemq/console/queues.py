@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lakemq.console.looks import Pair
+from lakemq.console.replicas import one_of_each
 from lakemq.console.shown import Number
 from lakemq.contract.limits import TIMES_MAX
 
@@ -74,7 +75,7 @@ class Queues(NamedTuple):
 def queues_of(said: Sequence[Said], here: str) -> Queues:
     """All brokers, and the queues of each that answered; of replicas those of the leader. `here`: the address of the
     broker that other pages are about."""
-    shown = list(_one_of_each(each for each in said if each.topic is not None))
+    shown = one_of_each(each for each in said if each.topic is not None)
     most = QUEUES_SHOWN_MAX // max(len(shown), 1)
     rows: list[QueueRow] = []
     more: list[tuple[str, int]] = []
@@ -85,14 +86,6 @@ def queues_of(said: Sequence[Said], here: str) -> Queues:
             more.append((each.name, len(queues) - most))
     are_more = any(min(len(_queues(each)), most) > TIMES_MAX and "oldest_ms" in _queues(each)[0] for each in shown)
     return Queues([_broker(each) for each in said], rows, more, TIMES_MAX if are_more else 0)
-
-
-def _one_of_each(said: Iterable[Said]) -> Iterable[Said]:
-    found: dict[str, Said] = {}
-    for each in said:
-        if each.name not in found or (each.leads and not found[each.name].leads):
-            found[each.name] = each
-    return found.values()
 
 
 def _queues(said: Said) -> Sequence[Mapping[str, Any]]:

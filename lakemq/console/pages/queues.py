@@ -9,13 +9,12 @@ from starlette.responses import Response
 
 from lakemq.console.asked import Broker
 from lakemq.console.queues import Said, queues_of
+from lakemq.console.side_by_side import LATE, side_by_side
 from lakemq.console.visit import Visit
 from lakemq.contract.limits import TIMES_MAX
 from lakemq.model.access import Action
 from lakemq.model.errors import LakemqError
 
-ANSWER_S = 5.0
-"""What a broker hasn't said by then is left out."""
 TIMES_S = 2.5
 """So long it may take to tell times, for which it may have to read the lake; then it is asked without."""
 _WHY = {
@@ -28,12 +27,8 @@ _WHY = {
 async def show_queues(visit: Visit) -> Response:
     """Them, on a page of their own, of which a topic's page takes them."""
     await visit.who()
-    topic, brokers = visit.path("topic"), visit.asked.brokers.values()
-    asking = [asyncio.ensure_future(_said(visit, each, topic)) for each in brokers]
-    _, late = await asyncio.wait(asking, timeout=ANSWER_S)
-    for each in late:
-        each.cancel()
-    said = [_late(broker) if task in late else task.result() for broker, task in zip(brokers, asking, strict=True)]
+    topic = visit.path("topic")
+    said = await side_by_side(visit.asked.brokers.values(), lambda each: _said(visit, each, topic), _late)
     return visit.page(
         "queues.html",
         name=topic,
@@ -43,7 +38,7 @@ async def show_queues(visit: Visit) -> Response:
 
 
 def _late(broker: Broker) -> Said:
-    return Said(broker.address, None, None, f"No answer within {ANSWER_S:.0f} s.")
+    return Said(broker.address, None, None, LATE)
 
 
 async def _said(visit: Visit, broker: Broker, topic: str) -> Said:
