@@ -1,4 +1,4 @@
-"""`lakemq dead-letters list | show | redrive | watch | discard`."""
+"""`lakemq dead-letters list | causes | show | redrive | watch | discard`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from lakemq.cli.brokers import ask_each, connect_all, said_of, the_one_of
 from lakemq.cli.delay import moment_ms
 from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import progress, remark, stdout, write_line
-from lakemq.client.dead_letter import DeadLetterState
+from lakemq.client.dead_letter import DeadLetterState, count_causes
 from lakemq.client.message import encode_message
+from lakemq.model.causes import Causes
 from lakemq.model.dead_letter import LetterState
 from lakemq.model.errors import GroupNotFound, MessageNotFound, TopicNotFound
 from lakemq.model.names import dead_letter_topic
 
 if TYPE_CHECKING:
-    from lakemq.client.dead_letter import DeadLetter
+    from collections.abc import Iterator
+
+    from lakemq.client.dead_letter import DeadLetter, DeadLetterPage
     from lakemq.client.http import HttpClient
 
 LOOK_S = 0.2
@@ -33,25 +36,30 @@ _NOT_THERE = (GroupNotFound, TopicNotFound)
 
 app = typer.Typer(no_args_is_help=True, help="Show dead letters, redrive them to their group, or discard them.")
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
-State = Literal[DeadLetterState, "all"]
-"""Which letters."""
+State = Annotated[Literal[DeadLetterState, "all"], typer.Option("--state", help="Only letters in this state.")]
+Topic = Annotated[str | None, typer.Option("--topic", help="Only of messages sent to this topic.")]
+Begin = Annotated[str | None, typer.Option("--begin", metavar="TIME", help="Failed at this time or later.")]
+End = Annotated[str | None, typer.Option("--end", metavar="TIME", help="Failed before this time.")]
+CountMax = Annotated[int, typer.Option("--max", min=1, max=1_000_000, help="At most this many of each broker.")]
 
 
 @app.command("list")
 def list_letters(
     context: typer.Context,
     group: GroupName,
-    state: Annotated[State, typer.Option("--state", help="Only letters in this state.")] = "open",
+    state: State = "open",
     reason: Annotated[
         str | None,
         typer.Option("--reason", metavar="TEXT", help="Only with this text in the failure's class or message."),
     ] = None,
-    topic: Annotated[str | None, typer.Option("--topic", help="Only of messages sent to this topic.")] = None,
-    begin: Annotated[str | None, typer.Option("--begin", metavar="TIME", help="Failed at this time or later.")] = None,
-    end: Annotated[str | None, typer.Option("--end", metavar="TIME", help="Failed before this time.")] = None,
-    count_max: Annotated[
-        int, typer.Option("--max", min=1, max=1_000_000, help="At most this many of each broker.")
-    ] = 100,
+    cause: Annotated[
+        str | None,
+        typer.Option("--cause", help="Only of exactly this cause, as causes shows it; empty: none given."),
+    ] = None,
+    topic: Topic = None,
+    begin: Begin = None,
+    end: End = None,
+    count_max: CountMax = 100,
     as_json: AsJson = False,
     broker: Broker = None,
     nameservers: Nameservers = None,
@@ -63,12 +71,11 @@ def list_letters(
     \b
     lakemq dead-letters list billing
     lakemq dead-letters list billing --reason timeout --begin 2026-12-24T18:00 --end 2026-12-25
+    lakemq dead-letters list billing --cause TimeoutError
     lakemq dead-letters list billing --topic orders --max 1000 --state all --json | jq -r .message_id
     lakemq dead-letters list billing --nameservers http://127.0.0.1:9876
     """
-    wanted: dict[str, Any] = {"state": None if state == "all" else state, "reason": reason, "topic": topic}
-    wanted |= {"begin_ms": None if begin is None else moment_ms(begin, "--begin")}
-    wanted |= {"end_ms": None if end is None else moment_ms(end, "--end")}
+    wanted = _wanted(state, topic, begin, end) | {"reason": reason, "cause": cause}
     with connect_all(context, broker, nameservers) as brokers:
         found = ask_each(brokers, lambda client: _letters(client, group, wanted, count_max), _NOT_THERE)
     if as_json:
@@ -81,16 +88,86 @@ def list_letters(
         remark(f"there are more; --max shows more than {count_max:,}")
 
 
+@app.command()
+def causes(
+    context: typer.Context,
+    group: GroupName,
+    state: State = "open",
+    topic: Topic = None,
+    begin: Begin = None,
+    end: End = None,
+    count_max: CountMax = 100_000,
+    as_json: AsJson = False,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
+) -> None:
+    """Count a group's dead letters by what they died of.
+
+    A cause is the class of the error, or the beginning of the text of one without a class. The newest letters are
+    counted, of all brokers together.
+
+    \b
+    lakemq dead-letters causes billing
+    lakemq dead-letters causes billing --topic orders --begin 2026-12-24T18:00 --end 2026-12-25
+    lakemq dead-letters causes billing --state all --max 1000 --json | jq -r .cause
+    lakemq dead-letters causes billing --nameservers http://127.0.0.1:9876
+    """
+    wanted, counted = _wanted(state, topic, begin, end), Causes()
+    with connect_all(context, broker, nameservers) as brokers:
+        more = ask_each(brokers, lambda client: _count(client, group, wanted, count_max, counted), _NOT_THERE)
+    if as_json:
+        for each in counted.most():
+            line = {"cause": each.name, "letters": each.letters}
+            write_line(orjson.dumps(line | {"oldest_ms": each.oldest_ms, "newest_ms": each.newest_ms}).decode())
+    else:
+        made = shown.table("letters", "cause", shown.whole("oldest"), shown.whole("newest"))
+        for each in counted.most():
+            cause = Text(shown.plain(each.name), shown.NOWHERE) if each.name else Text("no reason given", "dim")
+            times = (shown.time_of(each.oldest_ms), shown.time_of(each.newest_ms))
+            made.add_row(f"{each.letters:,}", cause, *times)
+        stdout().print(made)
+    if any(more.values()):
+        remark(f"there are older ones; --max counts more than {count_max:,}")
+
+
+def _count(client: HttpClient, group: str, wanted: dict[str, Any], count_max: int, causes: Causes) -> bool:
+    """Count so many of a broker's. Returns whether it may have more."""
+    more = False
+    for page in _pages(client, group, wanted, count_max):
+        count_causes(page.letters, causes)
+        more = page.next_after is not None
+    return more
+
+
+def _wanted(state: str, topic: str | None, begin: str | None, end: str | None) -> dict[str, Any]:
+    """Which letters a command is about."""
+    return {
+        "state": None if state == "all" else state,
+        "topic": topic,
+        "begin_ms": None if begin is None else moment_ms(begin, "--begin"),
+        "end_ms": None if end is None else moment_ms(end, "--end"),
+    }
+
+
 def _letters(client: HttpClient, group: str, wanted: dict[str, Any], count_max: int) -> tuple[list[DeadLetter], bool]:
     """So many of them, and whether there may be more."""
     letters: list[DeadLetter] = []
+    more = False
+    for page in _pages(client, group, wanted, count_max):
+        letters += page.letters
+        more = page.next_after is not None
+    return letters, more
+
+
+def _pages(client: HttpClient, group: str, wanted: dict[str, Any], count_max: int) -> Iterator[DeadLetterPage]:
+    """Of so many letters."""
     after: int | None = None
     while True:
-        page = client.dead_letters(group, **wanted, after=after, count_max=min(count_max - len(letters), PAGE))
-        letters += page.letters
-        after = page.next_after
-        if after is None or len(letters) >= count_max:
-            return letters, after is not None
+        page = client.dead_letters(group, **wanted, after=after, count_max=min(count_max, PAGE))
+        yield page
+        after, count_max = page.next_after, count_max - len(page.letters)
+        if after is None or count_max <= 0:
+            return
 
 
 def _table(found: dict[str, tuple[list[DeadLetter], bool]]) -> Table:

@@ -8,7 +8,7 @@ import orjson
 import typer
 from rich.table import Table
 
-from lakemq.cli import schema, spread
+from lakemq.cli import schema, shown, spread
 from lakemq.cli.brokers import ask_each, connect_all, said_of
 from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import note, stdout, write_line
@@ -32,6 +32,7 @@ MessageBytesMax = Annotated[
     typer.Option("--message-bytes-max", min=0, help="Largest body. 0: the broker's limit.", show_default="0"),
 ]
 _CONFIG = ("permission", *TopicConfig._fields, "expired")
+_TIMES = ("oldest", "newest")
 
 
 @app.command()
@@ -143,26 +144,42 @@ def list_topics(
 
 @app.command()
 def show(
-    context: typer.Context, topic: Name, as_json: AsJson = False, broker: Broker = None, nameservers: Nameservers = None
+    context: typer.Context,
+    topic: Name,
+    times: Annotated[
+        bool, typer.Option("--times", help="Also when each queue's oldest and newest message were stored.")
+    ] = False,
+    as_json: AsJson = False,
+    broker: Broker = None,
+    nameservers: Nameservers = None,
 ) -> None:
     """Show a topic and the offsets of its queues.
 
     \b
     lakemq topic show orders
+    lakemq topic show orders --times
     lakemq topic show orders --nameservers http://127.0.0.1:9876
     """
     with connect_all(context, broker, nameservers) as brokers:
-        found = ask_each(brokers, lambda client: client.topic(topic))
+        found = ask_each(brokers, lambda client: client.topic(topic, times))
     if as_json:
         for name, content in found.items():
             write_line(orjson.dumps({**content, **said_of(name)}).decode())
         return
-    table = Table(*said_of(*found), "queue", "first offset", "next offset", "messages", title=topic)
+    told = _TIMES if times else ()
+    headings = (*said_of(*found), "queue", "first offset", "next offset", "messages")
+    table = Table(*headings, *map(shown.whole, told), title=topic)
     for name, content in found.items():
         for queue in content["queues"]:
             begin, end = queue["min_offset"], queue["max_offset"]
-            table.add_row(*said_of(name).values(), str(queue["queue_id"]), f"{begin:,}", f"{end:,}", f"{end - begin:,}")
+            cells = (str(queue["queue_id"]), f"{begin:,}", f"{end:,}", f"{end - begin:,}")
+            moments = [_moment(queue.get(f"{each}_ms")) for each in told]
+            table.add_row(*said_of(name).values(), *cells, *moments)
     stdout().print(table)
+
+
+def _moment(time_ms: int | None) -> str:
+    return "" if time_ms is None else shown.time_of(time_ms)
 
 
 app.command()(spread.spread)

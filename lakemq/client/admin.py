@@ -18,6 +18,7 @@ from lakemq.client.manage.groups import ResetTo
 from lakemq.client.manage.redrives import LOOK_EVERY
 from lakemq.client.manage.results import (
     ClientInfo,
+    DeadLetterCauses,
     Discarded,
     GroupInfo,
     GroupSummary,
@@ -65,9 +66,13 @@ class Admin:
         """All topics, sorted by name; with `system` also system topics, as far as you may read them."""
         return self._loop.run(self._admin.topics(system=system, broker=broker))
 
-    def topic(self, topic: str, *, broker: str | None = None) -> TopicInfo:
-        """One topic with the offsets of its queues. Raises `TopicNotFound`."""
-        return self._loop.run(self._admin.topic(topic, broker=broker))
+    def topic(self, topic: str, *, times: bool = False, broker: str | None = None) -> TopicInfo:
+        """One topic with the offsets of its queues. Raises `TopicNotFound`.
+
+        `times`: also when the oldest and the newest message of each queue were stored, of at most 4,096 queues of each
+        broker. This takes a request per 64 queues, and may read the lake.
+        """
+        return self._loop.run(self._admin.topic(topic, times=times, broker=broker))
 
     def create_topic(
         self,
@@ -284,6 +289,7 @@ class Admin:
         *,
         state: DeadLetterState | None = None,
         reason: str | None = None,
+        cause: str | None = None,
         topic: str | None = None,
         begin: datetime | None = None,
         end: datetime | None = None,
@@ -291,13 +297,35 @@ class Admin:
     ) -> Iterator[DeadLetter]:
         """A group's dead letters, broker by broker, newest first within each, a page at a time.
 
-        `state`: `open`, `redriven`, `discarded` or `gone`. `reason`: a part of the failure's class or text. `topic`:
-        the topic that they were first sent to. `begin`, `end`: when they became dead letters. Use `message` to get
-        their bodies. Raises `GroupNotFound`.
+        `state`: `open`, `redriven`, `discarded` or `gone`. `reason`: a part of the failure's class or text. `cause`:
+        exactly this one, as `dead_letter_causes` names it. `topic`: the topic that they were first sent to. `begin`,
+        `end`: when they became dead letters. Use `message` to get their bodies. Raises `GroupNotFound`.
         """
         return self._loop.iterate(
             self._admin.dead_letters(
-                group, state=state, reason=reason, topic=topic, begin=begin, end=end, broker=broker
+                group, state=state, reason=reason, cause=cause, topic=topic, begin=begin, end=end, broker=broker
+            )
+        )
+
+    def dead_letter_causes(
+        self,
+        group: str,
+        *,
+        state: DeadLetterState | None = "open",
+        topic: str | None = None,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        letters_max: int = 100_000,
+        broker: str | None = None,
+    ) -> DeadLetterCauses:
+        """What a group's dead letters died of, at all brokers together, those with most letters first. This reads the
+        letters: at each broker the newest `letters_max`.
+
+        `state`: None: in any. `topic`, `begin`, `end`: as for `dead_letters`. Raises `GroupNotFound`.
+        """
+        return self._loop.run(
+            self._admin.dead_letter_causes(
+                group, state=state, topic=topic, begin=begin, end=end, letters_max=letters_max, broker=broker
             )
         )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, Self
+
+from lakemq.model.causes import Causes
 
 DeadLetterState = Literal["open", "redriven", "discarded", "gone"]
 """The model's `LetterState`, as type checkers need it written out; a test compares the two."""
@@ -50,15 +52,22 @@ class DeadLetterPage(NamedTuple):
         return cls([DeadLetter.of(each) for each in answer["dead_letters"]], answer["next_after"])
 
 
+def count_causes(letters: Iterable[DeadLetter], causes: Causes) -> None:
+    """Count what these died of; of one that is gone nobody knows."""
+    for each in letters:
+        if each.failed_ms is not None:
+            causes.count(each.failure_class, each.failure_text, each.failed_ms)
+
+
 def asked(
     state: DeadLetterState | None,
     reason: str | None,
+    cause: str | None,
     topic: str | None,
     begin_ms: int | None,
     end_ms: int | None,
-    after: int | None,
     count_max: int,
 ) -> dict[str, str | int]:
-    """A page's query."""
-    said = {"state": state, "reason": reason, "topic": topic, "begin_ms": begin_ms, "end_ms": end_ms, "after": after}
+    """The query of the first page; the later ones also have `after`."""
+    said = {"state": state, "reason": reason, "cause": cause, "topic": topic, "begin_ms": begin_ms, "end_ms": end_ms}
     return {"max": count_max, **{name: value for name, value in said.items() if value is not None}}

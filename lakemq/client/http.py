@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import orjson
 
+from lakemq.client import queue_times
 from lakemq.client.errors import Unreachable, Untrusted
 from lakemq.client.message import Nack, encode_draft
 from lakemq.client.operator_requests import OperatorRequests
@@ -248,9 +249,14 @@ class HttpClient(OperatorRequests):
         params = {"system": "true"} if system else {}
         return _json(self._request(routes.TOPICS.at(), params=params))["topics"]
 
-    def topic(self, topic: str) -> dict[str, Any]:
-        """One topic with the range of offsets of each of its queues."""
-        return _json(self._request(routes.TOPIC.at(topic)))
+    def topic(self, topic: str, times: bool = False) -> dict[str, Any]:
+        """One topic with the range of offsets of each of its queues; with `times` also since when they have messages,
+        of `TIMED_MAX` queues at most."""
+        target = routes.TOPIC.at(topic)
+        found: dict[str, Any] = _json(self._request(target, params=queue_times.FIRST if times else None))
+        for params in queue_times.following(found) if times else ():
+            queue_times.take_times(found, _json(self._request(target, params=params)))
+        return found
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic."""

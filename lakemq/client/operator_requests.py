@@ -34,6 +34,7 @@ class OperatorRequests(ABC):
         *,
         state: DeadLetterState | None = None,
         reason: str | None = None,
+        cause: str | None = None,
         topic: str | None = None,
         begin_ms: int | None = None,
         end_ms: int | None = None,
@@ -41,9 +42,11 @@ class OperatorRequests(ABC):
         count_max: int = 100,
     ) -> DeadLetterPage:
         """A page of the group's dead letters, newest first; `after`: the `next_after` of the page before. `reason`: a
-        part of the failure's class or text. `topic`: to which they were sent first. `begin_ms`, `end_ms`: when they
-        died. A page may be empty, or short, and not the last. Raises `GroupNotFound`."""
-        params = asked(state, reason, topic, begin_ms, end_ms, after, count_max)
+        part of the failure's class or text. `cause`: exactly that one; empty: without a reason. `topic`: to which they
+        were sent first. `begin_ms`, `end_ms`: when they died. A page may be empty, or short, and not the last. Raises
+        `GroupNotFound`."""
+        params = asked(state, reason, cause, topic, begin_ms, end_ms, count_max)
+        params |= {} if after is None else {"after": after}
         return DeadLetterPage.of(self._call(dead_letter_routes.DEAD_LETTERS.at(group), None, params))
 
     def redrive(self, group: str, where: str, rate_per_s: float = 100, dry_run: bool = False) -> RedriveStarted:

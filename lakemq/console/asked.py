@@ -176,9 +176,12 @@ class Broker:
         """Its name, role and positions."""
         return await self.get(routes.BROKER.at())
 
-    async def topic(self, topic: str, times: int = 0, timeout_s: float = ANSWER_S) -> dict[str, Any]:
-        """One topic and its queues; since when its first ones have messages, of so many of them."""
-        return await self.get(routes.TOPIC.at(topic), {"times": times} if times else None, timeout_s)
+    async def topic(
+        self, topic: str, times: int = 0, timeout_s: float = ANSWER_S, *, times_from: int = 0
+    ) -> dict[str, Any]:
+        """One topic and its queues; since when they have messages, of so many of them, from that one on."""
+        params = {"times": times} | ({"times_from": times_from} if times_from else {}) if times else None
+        return await self.get(routes.TOPIC.at(topic), params, timeout_s)
 
     async def pull(self, topic: str, queue_id: int, offset: int, most: int, wait_ms: int = 0) -> dict[str, Any]:
         """What a queue has from an offset on."""

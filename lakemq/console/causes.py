@@ -1,4 +1,4 @@
-"""Why open dead letters died: counted by group and cause. Pure."""
+"""Why open dead letters died: by group and cause. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from lakemq.model.failure import cause_of
+from lakemq.model import causes
 
 CAUSES_SHOWN_MAX = 20
 _PLAIN = re.compile(r"[A-Za-z0-9_.$:-]+")
@@ -16,7 +16,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.$:-]+")
 
 class Cause(NamedTuple):
     """What letters of a group died of. `name` empty: nobody said why. `is_class`: it is a class of error, of all of
-    them."""
+    them. `broker`: where they are."""
 
     group: str
     name: str
@@ -24,6 +24,7 @@ class Cause(NamedTuple):
     letters: int
     oldest_ms: int
     newest_ms: int
+    broker: str
 
     @property
     def where(self) -> str:
@@ -40,24 +41,21 @@ class Causes:
     """Those of the letters that were looked at."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str], Cause] = {}
+        self._counted: dict[tuple[str, str], causes.Causes] = {}
 
-    def take(self, group: str, letters: Iterable[Mapping[str, Any]]) -> None:
+    def take(self, broker: str, group: str, letters: Iterable[Mapping[str, Any]]) -> None:
         """Count these too."""
+        counted = self._counted.setdefault((broker, group), causes.Causes())
         for each in letters:
-            name, at_ms = cause_of(each["failure_class"], each["failure_text"]), each["failed_ms"]
-            is_class = name == each["failure_class"]
-            known = self._found.get((group, name), Cause(group, name, is_class, 0, at_ms, at_ms))
-            self._found[group, name] = known._replace(
-                is_class=known.is_class and is_class,
-                letters=known.letters + 1,
-                oldest_ms=min(known.oldest_ms, at_ms),
-                newest_ms=max(known.newest_ms, at_ms),
-            )
+            counted.count(each["failure_class"], each["failure_text"], each["failed_ms"])
 
     def __len__(self) -> int:
-        return len(self._found)
+        return sum(map(len, self._counted.values()))
 
     def most(self) -> list[Cause]:
         """Those with most letters first, as many as a page shows."""
-        return sorted(self._found.values(), key=lambda each: (-each.letters, each.group, each.name))[:CAUSES_SHOWN_MAX]
+        found = [
+            Cause(group, *each, broker) for (broker, group), counted in self._counted.items() for each in counted.most()
+        ]
+        found.sort(key=lambda each: (-each.letters, each.group, each.name, each.broker))
+        return found[:CAUSES_SHOWN_MAX]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lakemq.console.looks import Pair
+from lakemq.console.replicas import one_of_each
 from lakemq.console.shown import Number
 from lakemq.contract.limits import TIMES_MAX
 
@@ -62,37 +63,46 @@ class Said(NamedTuple):
 
 
 class Queues(NamedTuple):
-    """What a page shows. `more`: by broker, how many queues it leaves out. `timed_max`: brokers told the times of only
-    so many queues each; 0: there is nothing to say of that."""
+    """What a page shows. `more`: by broker, how many queues it leaves out after those. `timed_max`: brokers told the
+    times of only so many queues each; 0: there is nothing to say of that. `begin`, `following`: the first queue of this
+    page, and of the next one; None: there is none."""
 
     brokers: Sequence[BrokerRow]
     rows: Sequence[QueueRow]
     more: Sequence[tuple[str, int]]
     timed_max: int
+    begin: int
+    following: int | None
+
+    @property
+    def previous(self) -> int:
+        """The first queue of the page before."""
+        return max(self.begin - TIMES_MAX, 0)
 
 
-def queues_of(said: Sequence[Said], here: str) -> Queues:
-    """All brokers, and the queues of each that answered; of replicas those of the leader. `here`: the address of the
-    broker that other pages are about."""
-    shown = list(_one_of_each(each for each in said if each.topic is not None))
+def queues_of(said: Sequence[Said], here: str, begin: int = 0) -> Queues:
+    """All brokers, and the queues of each that answered, from that one on; of replicas those of the leader. `here`: the
+    address of the broker that other pages are about."""
+    shown = one_of_each(each for each in said if each.topic is not None)
     most = QUEUES_SHOWN_MAX // max(len(shown), 1)
     rows: list[QueueRow] = []
     more: list[tuple[str, int]] = []
     for each in shown:
-        queues = _queues(each)
+        queues = _queues(each)[begin:]
         rows += [_queue(each.name, each.address == here, queue) for queue in queues[:most]]
         if len(queues) > most:
             more.append((each.name, len(queues) - most))
-    are_more = any(min(len(_queues(each)), most) > TIMES_MAX and "oldest_ms" in _queues(each)[0] for each in shown)
-    return Queues([_broker(each) for each in said], rows, more, TIMES_MAX if are_more else 0)
-
-
-def _one_of_each(said: Iterable[Said]) -> Iterable[Said]:
-    found: dict[str, Said] = {}
-    for each in said:
-        if each.name not in found or (each.leads and not found[each.name].leads):
-            found[each.name] = each
-    return found.values()
+    listed = [_queues(each)[begin : begin + most] for each in shown]
+    are_more = any(len(each) > TIMES_MAX and "oldest_ms" in each[0] for each in listed)
+    following = begin + min(TIMES_MAX, most)
+    return Queues(
+        [_broker(each) for each in said],
+        rows,
+        more,
+        TIMES_MAX if are_more else 0,
+        begin,
+        following if any(len(_queues(each)) > following for each in shown) else None,
+    )
 
 
 def _queues(said: Said) -> Sequence[Mapping[str, Any]]:

@@ -17,11 +17,12 @@ PAGED = (
 TIMES = Field(
     "times",
     "integer",
-    f"for the first so many queues, at most {TIMES_MAX}, also `oldest_ms` and `newest_ms`: when the oldest and the"
-    " newest message that can be read were stored; null: there is none, or it isn't known",
+    f"for so many queues, at most {TIMES_MAX}, also `oldest_ms` and `newest_ms`: when the oldest and the newest"
+    " message that can be read were stored; null: there is none, or it isn't known",
     0,
 )
 """Of a topic."""
+TIMES_FROM = Field("times_from", "integer", "the first queue that `times` is about", 0)
 
 SEARCH = Route(
     "GET",

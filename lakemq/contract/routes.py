@@ -13,7 +13,7 @@ from lakemq.contract import (
     user_routes,
     waiting_routes,
 )
-from lakemq.contract.find_routes import PAGED, TIMES
+from lakemq.contract.find_routes import PAGED, TIMES, TIMES_FROM
 from lakemq.contract.limits import NUMBER_MAX, OFFSET_MAX
 from lakemq.contract.right import PUBLIC, Right, also, cluster, every, group, guarded, known, sink, sinks, topic
 from lakemq.contract.route import Answered, Field, Reads, Route
@@ -246,7 +246,7 @@ TOPIC = Route(
     "/v1/topics/{topic}",
     "topics",
     "One topic and its queues' offsets",
-    (TIMES,),
+    (TIMES, TIMES_FROM),
     differs=Answered.TOPICS_SHOWN,
     rights=topic(GET, SUB, PUB),
 )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from lakemq.client import Producer, PullConsumer
 from lakemq.client.http import HttpClient
+from lakemq.client.message import Nack
+from lakemq.model.message import Draft
 from tests.cli.fleet import Fleet, lines
 from tests.cli.shell import Run
+from tests.client.consuming import wait_until
 from tests.client.producing import bodies
 
 _numbers = itertools.count()
@@ -147,3 +151,33 @@ def test_dead_letters_of_all_brokers_are_sent_again(run: Run, fleet: Fleet, topi
     counted = run("group", "redrive", group, "--where", "true", "--dry-run", *fleet.named)
     assert counted.stdout == f"0 dead letters of {group} match; none was sent\n"
     assert len(lines(run("group", "redrive", group, "--where", "true", "--json", *fleet.named).stdout)) == 2
+
+
+def is_dead(http: HttpClient, group: str, letters: int) -> bool:
+    """Whether the group has so many dead letters."""
+    return len(http.dead_letters(group).letters) == letters
+
+
+def test_causes_of_dead_letters_are_counted_of_all_brokers_together(run: Run, fleet: Fleet, topic: str) -> None:
+    group = f"group-{topic}"
+    times: list[int] = []
+    for url in fleet.urls.values():
+        with HttpClient(url) as http:
+            receipts = http.produce(topic, [Draft(b"x"), Draft(b"y"), Draft(b"z")])
+            reasons = ({"class": "TimeoutError", "text": "late"}, {"class": "TimeoutError"}, None)
+            for receipt, why in zip(receipts, reasons, strict=True):
+                http.nack(group, [Nack(receipt.message_id, delay_level=-1, reason=why)])
+            wait_until(partial(is_dead, http, group, 3))
+            times += [each.failed_ms or 0 for each in http.dead_letters(group, cause="TimeoutError").letters]
+    causes = ("dead-letters", "causes", group, *fleet.named)
+    by_class, without = lines(run(*causes, "--json").stdout)
+    assert by_class == {"cause": "TimeoutError", "letters": 4, "oldest_ms": min(times), "newest_ms": max(times)}
+    assert (without["cause"], without["letters"]) == ("", 2)
+    shown = run(*causes, "--max", "2")
+    assert (shown.code, "no reason given" in shown.stdout, "TimeoutError" in shown.stdout) == (0, True, True)
+    assert shown.stderr == "lakemq: there are older ones; --max counts more than 2\n"
+    assert run(*causes).stderr == ""
+    assert run(*causes, "--topic", f"{topic}-not", "--json").stdout == ""
+    listed = lines(run("dead-letters", "list", group, "--cause", "", "--json", *fleet.named).stdout)
+    assert [each["failure_class"] for each in listed] == [None, None]
+    assert run("dead-letters", "causes", f"{group}-not", *fleet.named).code == 1

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from lakemq.cli import shown
 from lakemq.client import Admin, PullConsumer
 from lakemq.client.http import HttpClient
+from lakemq.contract.limits import TIMES_MAX
 from lakemq.model.errors import InvalidRequest, SchemaNotFound
 from lakemq.testing import MemoryBroker
 from tests.cli.fleet import Fleet, lines
@@ -39,6 +41,21 @@ def test_a_topic_is_made_shown_and_deleted_at_all_brokers(run: Run, fleet: Fleet
     assert run("topic", "delete", topic, "--yes", *where).stderr.count("deleted") == 2
     gone = run("topic", "show", topic, *where)
     assert (gone.code, gone.stderr.count("\n")) == (1, 1)
+
+
+def test_since_when_queues_have_messages_is_shown_on_request(run: Run, fleet: Fleet, topic: str) -> None:
+    with HttpClient(fleet.urls["a"]) as http:
+        http.create_topic(topic, TIMES_MAX + 2)
+    put(fleet.urls["a"], topic, ["x"])
+    with HttpClient(fleet.urls["b"]) as http:
+        http.create_topic(topic, 1)
+    at_a, at_b = lines(run("topic", "show", topic, "--times", "--json", *fleet.named).stdout)
+    assert all("newest_ms" in each for each in (*at_a["queues"], *at_b["queues"]))
+    (stored,) = (each["oldest_ms"] for each in at_a["queues"] if each["max_offset"])
+    assert [each["oldest_ms"] for each in at_b["queues"]] == [None]
+    table = run("topic", "show", topic, "--times", *fleet.named).stdout
+    assert table.count(shown.time_of(stored)) == 2
+    assert "oldest" not in run("topic", "show", topic, *fleet.named).stdout
 
 
 @pytest.mark.parametrize("command", ["broker", "topic"])

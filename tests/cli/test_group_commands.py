@@ -106,6 +106,10 @@ def test_dead_letters_are_counted_and_sent_again(run: Run, shell: Shell) -> None
     shown = json.loads(shell("dead-letters", "show", "cli_d", letters[0]["message_id"], "--json"))
     assert (shown["body"], shown["topic"], shown["state"], shown["tag"]) == ("c", "cli_dead", "open", "c")
     assert "ValueError" in shell("dead-letters", "list", "cli_d", "--begin", "2020-01-01", "--max", "1")
+    causes = lines(shell("dead-letters", "causes", "cli_d", "--json", "--max", "2"))
+    assert [(each["cause"], each["letters"]) for each in causes] == [("ValueError", 2)]
+    assert len(lines(shell("dead-letters", "list", "cli_d", "--json", "--cause", "ValueError"))) == 3
+    assert lines(shell("dead-letters", "list", "cli_d", "--json", "--cause", "Value")) == []
     hopeless = ("dead-letters", "discard", "cli_d", "--where", "tag = 'a'")
     assert shell(*hopeless, "--dry-run") == "1 dead letter of cli_d would be discarded; none was\n"
     kept = run(*hopeless, "--broker", shell.url, stdin="n\n")

@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
 
+import httpx
 import pytest
 
 from lakemq.client import (
@@ -35,6 +36,7 @@ from lakemq.client import (
 from lakemq.client.http import HttpClient
 from lakemq.client.manage import waiting
 from lakemq.client.manage.messages import PAGE
+from lakemq.contract.limits import TIMES_MAX
 from lakemq.model.message import Draft
 from lakemq.testing import GatewayProcess
 from tests.client.consuming import make_topic, numbered, put
@@ -99,6 +101,27 @@ def test_a_user_has_policies_and_tokens_at_all_brokers(two_brokers: Two) -> None
         admin.delete_user("ada")
         with pytest.raises(UserNotFound):
             admin.user("ada")
+
+
+def test_since_when_queues_of_all_brokers_have_messages_is_told_on_request(two_brokers: Two, topic: str) -> None:
+    many = 2 * TIMES_MAX + 2
+    url_a, url_b = urls(two_brokers)
+    sent = [(url_a, 0), *((url_b, at) for at in (1, TIMES_MAX, many - 1))]
+    with Admin(brokers=urls(two_brokers)) as admin:
+        admin.create_topic(topic, queues=1, broker="broker-a")
+        admin.create_topic(topic, queues=many, broker="broker-b")
+        for url, number in sent * 2:
+            body = {"messages": [{"body": "x", "queue_id": number}]}
+            httpx.post(f"{url}/v1/topics/{topic}/messages", json=body, timeout=60).raise_for_status()
+        stored: dict[MessageQueue, list[int]] = {}
+        for message in admin.messages(topic):
+            stored.setdefault(message.queue, []).append(message.store_time_ms)
+        timed = admin.topic(topic, times=True)
+        told = {each.queue: [each.oldest_ms, each.newest_ms] for each in timed.queues if each.oldest_ms is not None}
+        assert told == stored
+        assert len(told) == len(sent)
+        without = admin.topic(topic)
+        assert without.queues == tuple(each._replace(oldest_ms=None, newest_ms=None) for each in timed.queues)
 
 
 def test_what_is_wrong_is_told_with_the_brokers_name(two_brokers: Two, topic: str) -> None:
@@ -238,6 +261,16 @@ def test_dead_letters_of_all_brokers_are_redriven(two_brokers: Two, topic: str, 
         )
         [letter] = admin.dead_letters(group, reason="keep", broker="broker-b")
         assert admin.message(letter.message_id or "").text() == "keep"
+        died = admin.dead_letter_causes(group)
+        assert [each[:2] for each in died.causes] == [("keep", 2), ("x", 2), ("y", 2)]
+        assert not died.truncated
+        for cause, count, oldest_ms, newest_ms in died.causes:
+            times = [each.failed_ms or 0 for each in admin.dead_letters(group, cause=cause)]
+            assert (len(times), min(times), max(times)) == (count, oldest_ms, newest_ms)
+        newest = admin.dead_letter_causes(group, letters_max=2, broker="broker-b")
+        assert (sum(each.letters for each in newest.causes), newest.truncated) == (2, True)
+        assert not admin.dead_letter_causes(group, letters_max=3).truncated
+        assert admin.dead_letter_causes(group, topic=f"{topic}-not") == ((), False)
         where = "failure_text <> 'keep'"
         assert admin.redrive(group, where, dry_run=True).matched == 4
         redrive = admin.redrive(group, where, rate_per_s=1000)
@@ -247,10 +280,16 @@ def test_dead_letters_of_all_brokers_are_redriven(two_brokers: Two, topic: str, 
         assert [each.status for each in admin.redrive_results(redrive)] == ["redriven"] * 4
         assert admin.redrive_progress(redrive.ids[0]).redriven == 2
         assert len(list(admin.dead_letters(group, state="redriven"))) == 4
+        assert [each.cause for each in admin.dead_letter_causes(group).causes] == ["keep"]
+        assert sum(each.letters for each in admin.dead_letter_causes(group, state=None).causes) == 6
         assert list(admin.dead_letters(group, end=datetime.fromtimestamp(1, UTC))) == []
         assert admin.redrive(group).matched == 2, "the rest"
         with pytest.raises(GroupNotFound):
             next(admin.dead_letters(f"{group}-not"))
+        with pytest.raises(GroupNotFound):
+            admin.dead_letter_causes(f"{group}-not")
+        with pytest.raises(InvalidRequest, match="letters_max"):
+            admin.dead_letter_causes(group, letters_max=0)
 
 
 def test_transactions_are_resolved_in_their_producers_place(gateway: GatewayProcess, topic: str, group: str) -> None:
@@ -320,6 +359,7 @@ def test_the_asyncio_face_is_the_same(gateway: GatewayProcess, topic: str) -> No
     async def run() -> list[str]:
         async with aio.Admin(brokers=gateway.url) as admin:
             assert (await admin.topic(topic)).messages == 3
+            assert sum(each.oldest_ms is not None for each in (await admin.topic(topic, times=True)).queues) > 0
             return [message.text() async for message in admin.messages(topic)]
 
     assert sorted(asyncio.run(run())) == numbered(3)

@@ -13,10 +13,10 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from lakemq.testing import GatewayProcess
+from lakemq.testing import GatewayProcess, start_gateway
 from tests.console.browser import WAIT_MS, Seen, open_browser, said_by
 from tests.console.visitor import ConsoleProcess
-from tests.gateway.http_client import produce, put_topic
+from tests.gateway.http_client import connect, produce, put_topic
 from tests.gateway.routing.asking import begin, wait_until
 from tests.model.protobuf_files import files_of, schema_of
 
@@ -317,6 +317,38 @@ def test_dead_letters_are_ticked_sent_and_kept(seen: Seen, http: httpx.Client, n
     page.get_by_role("button", name="Discard them").click()
     expect(page.get_by_text("The dead letters are discarded.")).to_be_visible()
     expect(page.get_by_role("checkbox")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [1200, 360])
+def test_dead_letters_at_another_broker_are_opened_there(
+    browser: Browser, http: httpx.Client, gateway: GatewayProcess, tmp_path: Path, name: str, width: int
+) -> None:
+    with (
+        start_gateway(tmp_path / "data", broker__name="broker-b") as other,
+        connect(other) as second,
+        ConsoleProcess(gateway.url, other.url) as console,
+    ):
+        ids = [each["message_id"] for each in produce(second, LONG, *["x"] * 3)]
+        nacks = [{"message_id": each, "delay_level": -1, "reason": f"{SCRIPT} {name}"} for each in ids]
+        second.post(f"/v1/groups/{LONG}/nacks", json={"messages": nacks}).raise_for_status()
+        wait_until(lambda: len(second.get(f"/v1/groups/{LONG}/dead-letters").json()["dead_letters"]) == 3)
+        seen = Seen(browser, console.url, width)
+        page = seen.page
+        button = page.get_by_label("Causes").get_by_role("button", name=f"{SCRIPT} {name}")
+
+        def is_told() -> bool:  # figures are looked at now and then
+            page.goto("/dead-letters")
+            page.get_by_label("Causes").or_(page.get_by_text("No group that you may see")).wait_for()
+            return button.is_visible()
+
+        wait_until(is_told)
+        assert (seen.overflow(), seen.hard_to_use()) == (0, [])
+        button.click()
+        expect(page).to_have_url(re.compile(f"/groups/{LONG}/dead-letters"))
+        expect(page.get_by_role("checkbox")).to_have_count(3)
+        expect(page.get_by_label("Broker")).to_have_value(other.url)
+        seen.close()
+        assert seen.wrong == []
 
 
 def test_a_groups_lag_is_drawn_while_its_page_is_open(seen: Seen, http: httpx.Client, name: str) -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+import socket
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import httpx
 
 from lakemq.console.causes import CAUSES_SHOWN_MAX, Causes
-from tests.console.visitor import Guarded, Visitor, token_of
-from tests.gateway.http_client import produce
+from lakemq.console.letter_groups import GROUPS_MAX, OPEN, Told, letter_groups_of, told_by
+from lakemq.console.looks import Look
+from lakemq.testing import GatewayProcess, start_gateway
+from tests.console.visitor import ConsoleProcess, Guarded, Visitor, token_of
+from tests.gateway.http_client import connect, produce
 from tests.gateway.routing.asking import wait_until
 
 SCRIPT = "<script>alert(1)</script>"
@@ -26,6 +31,10 @@ def letter(name: str | None, text: str | None, at_ms: int) -> dict[str, Any]:
     return {"failure_class": name, "failure_text": text, "failed_ms": at_ms}
 
 
+def look(address: str, name: str, role: str = "primary", /, **letters: float) -> Look:
+    return Look(address, 1.0, said={"name": name, "role": role}, samples={OPEN: letters})
+
+
 def bury(http: httpx.Client, group: str, *reasons: Any) -> None:
     """The group has a dead letter for each reason."""
     ids = [each["message_id"] for each in produce(http, group, *["x"] * len(reasons))]
@@ -37,10 +46,10 @@ def bury(http: httpx.Client, group: str, *reasons: Any) -> None:
 
 def test_letters_are_counted_by_group_and_cause_with_their_times_the_most_first() -> None:
     causes = Causes()
-    causes.take("a", [letter("ValueError", "x", 3), letter("ValueError", "y", 1), letter(None, "odd\ntext", 5)])
-    causes.take("b", [letter("ValueError", "x", 2)])
-    causes.take("a", [letter("ValueError", None, 9), letter(None, None, 4)])
-    assert [each[:2] + each[3:] for each in causes.most()] == [
+    causes.take("b1", "a", [letter("ValueError", "x", 3), letter("ValueError", "y", 1), letter(None, "odd\ntext", 5)])
+    causes.take("b1", "b", [letter("ValueError", "x", 2)])
+    causes.take("b1", "a", [letter("ValueError", None, 9), letter(None, None, 4)])
+    assert [each[:2] + each[3:6] for each in causes.most()] == [
         ("a", "ValueError", 3, 1, 9),
         ("a", "", 1, 4, 4),
         ("a", "odd text", 1, 5, 5),
@@ -50,8 +59,8 @@ def test_letters_are_counted_by_group_and_cause_with_their_times_the_most_first(
 
 def test_a_predicate_is_offered_only_for_what_is_a_class_and_needs_no_quotes() -> None:
     causes = Causes()
-    causes.take("a", [letter("a.B", "x", 1), letter("O'Brien", "x", 1), letter(None, "text", 1)])
-    causes.take("a", [letter("Mixed", "x", 1), letter(None, "Mixed", 1), letter(None, None, 1)])
+    causes.take("b1", "a", [letter("a.B", "x", 1), letter("O'Brien", "x", 1), letter(None, "text", 1)])
+    causes.take("b1", "a", [letter("Mixed", "x", 1), letter(None, "Mixed", 1), letter(None, None, 1)])
     assert {each.name: each.where for each in causes.most()} == {
         "a.B": "failure_class = 'a.B'",
         "O'Brien": "",
@@ -63,7 +72,7 @@ def test_a_predicate_is_offered_only_for_what_is_a_class_and_needs_no_quotes() -
 
 def test_as_many_causes_are_shown_as_a_page_has_room_for() -> None:
     causes = Causes()
-    causes.take("a", [letter(None, f"order {number} is odd", number) for number in range(100)])
+    causes.take("b1", "a", [letter(None, f"order {number} is odd", number) for number in range(100)])
     assert (len(causes.most()), len(causes)) == (CAUSES_SHOWN_MAX, 100)
 
 
@@ -129,6 +138,92 @@ def test_groups_are_told_by_their_dead_letters_with_causes_of_each(
         )
 
     wait_until(are_told)
+
+
+def test_those_with_most_letters_come_first_of_each_brokers_leader() -> None:
+    many = {f"g{number:02}": float(number) for number in range(GROUPS_MAX + 3)}
+    looks = [
+        look("http://a1", "a", "follower", many=99.0),
+        look("http://a0", "a", **many, other=5.0),
+        look("http://b", "b", g21=30.0, few=1.0, none=0.0),
+    ]
+    found = letter_groups_of([*map(told_by, looks), Told("http://c", None, problem="gone")])
+    assert found.rows[:3] == [("b", "g21", 30.0), ("a", "g22", 22.0), ("a", "g21", 21.0)]
+    assert ("b", "few", 1.0) in found.rows
+    assert len(found.rows) == GROUPS_MAX + 2
+    assert (found.more, found.others, found.silent) == ([("a", 2)], [("a", 5.0)], [("http://c", "gone")])
+
+
+def test_where_no_replica_leads_the_first_one_is_asked() -> None:
+    looks = [look("http://a1", "a", "follower", g=1.0), look("http://a2", "a", "follower", g=2.0)]
+    assert letter_groups_of([told_by(each) for each in looks]).rows == [("a", "g", 1.0)]
+
+
+def test_dead_letters_of_all_brokers_are_shown_and_opened_where_they_are(
+    http: httpx.Client, gateway: GatewayProcess, tmp_path: Path, name: str
+) -> None:
+    bury(http, name, "one", "two")
+    with (
+        start_gateway(tmp_path / "data", broker__name="broker-b") as other,
+        connect(other) as second,
+        ConsoleProcess(gateway.url, other.url) as console,
+    ):
+        bury(second, name, "two", "two", "two")
+        visitor = Visitor(console.url)
+
+        def rows_are(page: str, *expected: str) -> bool:
+            text = " ".join(re.sub(r"<[^>]+>", " ", visitor.get(page)).split())
+            return all(each in text for each in expected)
+
+        wait_until(lambda: rows_are("/dead-letters", f"{name} broker-b 3", f"{name} broker-a 2"))
+        # On a busy machine the time ends before all groups are counted.
+        wait_until(lambda: rows_are("/dead-letters/causes", f"{name} broker-b two 3", f"{name} broker-a two 1"))
+        page = visitor.get("/dead-letters/causes")
+        dead = f"/groups/{name}/dead-letters"
+        assert f'<a href="{dead}?cause=two">two</a>' in page, "here"
+        there = re.findall(r'name="at" value="([^"]+)"><input type="hidden" name="next" value="([^"]+)">', page)
+        assert (other.url, f"{dead}?cause=two") in there
+        went = visitor.post("/broker", "/dead-letters", at=other.url, next=f"{dead}?cause=two")
+        assert (went.status_code, went.headers["location"]) == (303, f"{dead}?cause=two")
+        assert visitor.get(f"{dead}?cause=two").count('type="checkbox"') == 3
+        assert f'<a href="{dead}">{name}</a>' in visitor.get("/dead-letters")
+        for elsewhere in ("https://example.org/", "//example.org", "/sign-out"):
+            assert visitor.post("/broker", "/dead-letters", next=elsewhere).headers["location"] == "/"
+        visitor.close()
+
+
+def test_a_broker_that_does_not_answer_is_said_to_be_missing(
+    http: httpx.Client, gateway: GatewayProcess, name: str
+) -> None:
+    bury(http, name, "one")
+    with socket.create_server(("127.0.0.1", 0)) as hung, socket.create_server(("127.0.0.1", 0)) as taken:
+        gone, silent = (f"http://127.0.0.1:{each.getsockname()[1]}" for each in (taken, hung))
+        taken.close()
+        with ConsoleProcess(gateway.url, gone, silent) as console:
+            visitor = Visitor(console.url)
+            wait_until(lambda: f"{name}</a></td>" in visitor.get("/dead-letters"))
+            page = visitor.get("/dead-letters")
+            missing = "Dead letters that only this broker has are missing here."
+            assert page.count(missing) == 2
+            assert f"{silent} tells nothing: No answer within 5 s. {missing}" in page
+            assert f"{gone} tells nothing: " in page
+            causes = visitor.get("/dead-letters/causes")
+            assert f"{silent} tells nothing: No answer within 5 s.</p>" in causes
+            visitor.close()
+
+
+def test_a_broker_that_does_not_take_the_token_says_so(guarded: Guarded, tmp_path: Path, name: str) -> None:
+    token = token_of(guarded.http, name, (f"Group:{name}", ["Get"]))
+    with (
+        start_gateway(tmp_path / "data", auth__required=True, broker__name="broker-b") as second,
+        ConsoleProcess(guarded.gateway.url, second.url) as console,
+    ):
+        visitor = Visitor(console.url)
+        visitor.sign_in(token)
+        page = visitor.get("/dead-letters")
+        assert f"{second.url} tells nothing: This broker doesn&#39;t take your token. Dead letters" in page
+        assert f'href="/groups/{name}/dead-letters"' in page
+        visitor.close()
 
 
 def test_who_is_told_no_figures_sees_the_groups_that_policies_name(guarded: Guarded, name: str) -> None:

@@ -61,6 +61,28 @@ def test_brokers_share_the_rows_of_a_page_and_what_is_left_out_is_said() -> None
     assert queues_of([few], "http://b").timed_max == 0
 
 
+def test_a_later_page_begins_where_times_ended_and_says_whose_it_has() -> None:
+    many, few = said("http://a", "a", queues=200), said("http://b", "b", queues=70)
+    first = queues_of([many, few], "http://a")
+    assert (first.begin, first.following) == (0, TIMES_MAX)
+    second = queues_of([many, few], "http://a", 64)
+    assert [each.queue_id for each in second.rows if each.broker == "b"] == list(range(64, 70))
+    assert [each.queue_id for each in second.rows if each.broker == "a"] == list(range(64, 64 + 128))
+    assert (second.more, second.previous, second.following) == ([("a", 8)], 0, 128)
+    last = queues_of([many, few], "http://a", 192)
+    assert ({each.broker for each in last.rows}, last.more, last.following) == ({"a"}, [], None)
+    beyond = queues_of([many, few], "http://a", 1_000)
+    assert (beyond.rows, beyond.more, beyond.timed_max, beyond.following) == ([], [], 0, None)
+    assert queues_of([few], "http://b").following == TIMES_MAX
+    assert queues_of([said("http://a", "a", queues=TIMES_MAX)], "http://a").following is None
+
+
+def test_where_brokers_are_many_a_page_goes_on_after_what_it_has_shown() -> None:
+    brokers = [said(f"http://{number}", f"{number}", queues=40) for number in range(8)]
+    assert (len(queues_of(brokers, "").rows), queues_of(brokers, "").following) == (QUEUES_SHOWN_MAX, 32)
+    assert (len(queues_of(brokers, "", 32).rows), queues_of(brokers, "", 32).following) == (64, None)
+
+
 def test_what_a_broker_does_not_tell_is_not_made_up() -> None:
     silent = said("http://a", "a")
     (row,) = queues_of([silent], "http://a").brokers
@@ -226,3 +248,26 @@ def test_a_topics_page_has_its_queues_and_leads_to_those_at_all_brokers(
     loaded = visitor.get(f"/topics/{name}/queues")
     assert f"Only the first {TIMES_MAX} queues" in loaded
     assert len(rows_of(loaded)) == 1 + QUEUES_SHOWN_MAX
+    assert f'rel="next" href="/topics/{name}/queues?from={TIMES_MAX}"' in loaded
+
+
+def test_times_of_later_queues_are_on_later_pages(visitor: Visitor, http: httpx.Client, name: str) -> None:
+    put_topic(http, name, 2 * TIMES_MAX + 3)
+    (stored,) = produce(http, name, {"body": "x", "queue_id": 2 * TIMES_MAX + 1})
+    time = moment(stored["store_time_ms"])
+    page = visitor.get(f"/topics/{name}/queues")
+    assert time not in page
+    page = visitor.get(f"/topics/{name}/queues", **{"from": TIMES_MAX})
+    assert f"Only queues {TIMES_MAX} to {2 * TIMES_MAX - 1} of a broker have times here." in page
+    assert time not in page
+    assert f'rel="prev" href="/topics/{name}/queues?from=0"' in page
+    page = visitor.get(f"/topics/{name}/queues", **{"from": 2 * TIMES_MAX})
+    assert [row[:3] for row in rows_of(page)[1:]] == [
+        [f"{2 * TIMES_MAX}", "–", "–"],
+        [f"{2 * TIMES_MAX + 1}", time, time],
+        [f"{2 * TIMES_MAX + 2}", "–", "–"],
+    ]
+    assert "have times here" not in page
+    assert 'rel="next"' not in page
+    assert "has a queue 1000." in visitor.get(f"/topics/{name}/queues", **{"from": 1_000})
+    visitor.get(f"/topics/{name}/queues?from=-1", 400)

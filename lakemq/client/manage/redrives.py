@@ -7,12 +7,23 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from typing import Any
 
+from lakemq.client.broker_requests import ToPrimary
 from lakemq.client.consume.subscription import to_ms
-from lakemq.client.dead_letter import DeadLetter, DeadLetterPage, DeadLetterState, asked
+from lakemq.client.dead_letter import DeadLetter, DeadLetterPage, DeadLetterState, asked, count_causes
 from lakemq.client.manage.ask import Brokers
-from lakemq.client.manage.results import Discarded, Redrive, RedriveProgress, RedriveResult
+from lakemq.client.manage.results import (
+    DeadLetterCause,
+    DeadLetterCauses,
+    Discarded,
+    Redrive,
+    RedriveProgress,
+    RedriveResult,
+)
 from lakemq.client.outgoing import check_group
 from lakemq.contract.dead_letter_routes import DEAD_LETTERS, DISCARD, REDRIVE, REDRIVEN
+from lakemq.contract.route import Target
+from lakemq.model.causes import Causes
+from lakemq.model.errors import InvalidRequest
 
 LOOK_EVERY = timedelta(milliseconds=500)
 PAGE = 1_000
@@ -31,6 +42,7 @@ class Redrives:
         *,
         state: DeadLetterState | None = None,
         reason: str | None = None,
+        cause: str | None = None,
         topic: str | None = None,
         begin: datetime | None = None,
         end: datetime | None = None,
@@ -38,13 +50,12 @@ class Redrives:
     ) -> AsyncIterator[DeadLetter]:
         """A group's dead letters, broker by broker, newest first within each, a page at a time.
 
-        `state`: `open`, `redriven`, `discarded` or `gone`. `reason`: a part of the failure's class or text. `topic`:
-        the topic that they were first sent to. `begin`, `end`: when they became dead letters. Use `message` to get
-        their bodies. Raises `GroupNotFound`.
+        `state`: `open`, `redriven`, `discarded` or `gone`. `reason`: a part of the failure's class or text. `cause`:
+        exactly this one, as `dead_letter_causes` names it. `topic`: the topic that they were first sent to. `begin`,
+        `end`: when they became dead letters. Use `message` to get their bodies. Raises `GroupNotFound`.
         """
         target = DEAD_LETTERS.at(check_group(group))
-        begin_ms, end_ms = (None if each is None else to_ms(each) for each in (begin, end))
-        query = asked(state, reason, topic, begin_ms, end_ms, None, LETTERS)
+        query = asked(state, reason, cause, topic, _ms(begin), _ms(end), LETTERS)
         first = await self._brokers.each(lambda each: each.get(target, query), broker)
         for name, answer in first.items():
             page = DeadLetterPage.of(answer)
@@ -53,8 +64,33 @@ class Redrives:
                     yield letter
                 if page.next_after is None:
                     break
-                query = asked(state, reason, topic, begin_ms, end_ms, page.next_after, LETTERS)
-                page = DeadLetterPage.of(await self._brokers.cluster.primary(name).get(target, query))
+                following = query | {"after": page.next_after}
+                page = DeadLetterPage.of(await self._brokers.cluster.primary(name).get(target, following))
+
+    async def dead_letter_causes(
+        self,
+        group: str,
+        *,
+        state: DeadLetterState | None = "open",
+        topic: str | None = None,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        letters_max: int = 100_000,
+        broker: str | None = None,
+    ) -> DeadLetterCauses:
+        """What a group's dead letters died of, at all brokers together, those with most letters first. This reads the
+        letters: at each broker the newest `letters_max`.
+
+        `state`: None: in any. `topic`, `begin`, `end`: as for `dead_letters`. Raises `GroupNotFound`.
+        """
+        if letters_max < 1:
+            raise InvalidRequest("letters_max is at least 1")
+        target = DEAD_LETTERS.at(check_group(group))
+        query = asked(state, None, None, topic, _ms(begin), _ms(end), PAGE)
+        causes = Causes()
+        more = await self._brokers.each(lambda each: _count(each, target, query, letters_max, causes), broker)
+        found = [DeadLetterCause(each.name, each.letters, each.oldest_ms, each.newest_ms) for each in causes.most()]
+        return DeadLetterCauses(tuple(found), any(more.values()))
 
     async def redrive(
         self,
@@ -134,6 +170,24 @@ class Redrives:
     async def _look(self, redrive_id: str, offset: int, results_max: int) -> dict[str, Any]:
         owner = await self._brokers.owner(redrive_id)
         return await owner.get(REDRIVEN.at(redrive_id), {"offset": offset, "max": results_max})
+
+
+async def _count(
+    broker: ToPrimary, target: Target, query: dict[str, str | int], letters_max: int, causes: Causes
+) -> bool:
+    """Count a broker's letters. Returns whether it has more than that many."""
+    left = letters_max
+    while True:
+        page = DeadLetterPage.of(await broker.get(target, query | {"max": min(left, PAGE)}))
+        count_causes(page.letters, causes)
+        left -= len(page.letters)
+        if page.next_after is None or left == 0:
+            return page.next_after is not None
+        query = query | {"after": page.next_after}
+
+
+def _ms(time: datetime | None) -> int | None:
+    return None if time is None else to_ms(time)
 
 
 def _ids(redrive: Redrive | str) -> tuple[str, ...]:

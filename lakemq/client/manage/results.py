@@ -10,12 +10,15 @@ from lakemq.model.message_queue import MessageQueue
 
 class QueueInfo(NamedTuple):
     """A queue with its offsets: the first, that of the next message, and the first that is still in the log (earlier
-    ones are in the lake)."""
+    ones are in the lake). `oldest_ms`, `newest_ms`: when its oldest and its newest message were stored, of `topic` with
+    `times`; None: it has none, or it isn't known."""
 
     queue: MessageQueue
     begin: int
     end: int
     log_begin: int
+    oldest_ms: int | None = None
+    newest_ms: int | None = None
 
 
 class TopicInfo(NamedTuple):
@@ -184,6 +187,23 @@ class RedriveResult(NamedTuple):
     message_id: str
     status: str
     redriven_message_id: str | None
+
+
+class DeadLetterCause(NamedTuple):
+    """What `letters` dead letters died of. `cause`: the failure's class, or without one the beginning of its text;
+    empty: nobody gave a reason. `oldest_ms`, `newest_ms`: when the first and the last of them became dead letters."""
+
+    cause: str
+    letters: int
+    oldest_ms: int
+    newest_ms: int
+
+
+class DeadLetterCauses(NamedTuple):
+    """Causes, those with most letters first. `truncated`: there are older letters, which were not counted."""
+
+    causes: tuple[DeadLetterCause, ...]
+    truncated: bool
 
 
 class Discarded(NamedTuple):

@@ -1,17 +1,18 @@
-"""Open dead letters by group and cause: of one group, or of those that have most."""
+"""Open dead letters by group and cause: of one group, or of those that have most, at all brokers."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
+from lakemq.console.asked import Broker
 from lakemq.console.causes import Causes
-from lakemq.console.looks import Look
-from lakemq.console.overview import OTHER
+from lakemq.console.letter_groups import GroupLetters, LetterGroups, Told, letter_groups_of, told_by
+from lakemq.console.side_by_side import ANSWER_S, LATE, side_by_side
 from lakemq.console.visit import Visit
 from lakemq.contract import dead_letter_routes
 from lakemq.model.access import Action, Kind, Resource
@@ -20,62 +21,69 @@ from lakemq.model.errors import LakemqError
 LETTERS_MAX, GROUP_LETTERS_MAX = 5_000, 1_000
 """The newest letters that are counted: of one group by itself, and of each of several."""
 LETTERS_PAGE = 1_000
-GROUPS_MAX = 20
 GROUPS_AT_ONCE = 2
+"""At each broker."""
 LOOK_S = 4.0
 """Counting ends after that time too."""
 _READS = (Action.GET, Action.SUB)
+_REFUSED = "This broker doesn't take your token."
 
 
 class Looked(NamedTuple):
-    """How far a group's letters were counted. `problem`: why they weren't."""
+    """How far a group's letters at a broker were counted. `problem`: why they weren't."""
 
     group: str
     letters: int = 0
     complete: bool = False
     problem: str = ""
-
-
-class GroupLetters(NamedTuple):
-    """A group, and how many open dead letters it has; None: the broker doesn't tell."""
-
-    group: str
-    letters: float | None
+    broker: str = ""
 
 
 async def show_causes(visit: Visit) -> Response:
     """Of one group, on a page of their own, of which that of its dead letters takes them."""
     await visit.who()
-    group, causes = visit.path("group"), Causes()
-    looked = await _count(visit, group, causes, LETTERS_MAX, time.monotonic() + LOOK_S)
-    return _page(visit, causes, [looked], group)
+    group, causes, end_s = visit.path("group"), Causes(), time.monotonic() + LOOK_S
+    looked = await _count(visit.broker, Looked(group), causes, LETTERS_MAX, end_s)
+    return _page(visit, causes, [looked], {"": visit.broker.address}, group)
 
 
 async def show_groups(visit: Visit) -> Response:
     """The groups that have dead letters."""
-    groups, others = await _groups(visit)
-    return visit.page("letter_groups.html", rows=groups[:GROUPS_MAX], more=groups[GROUPS_MAX:], others=others)
+    found, addresses = await _groups(visit)
+    return visit.page(
+        "letter_groups.html", found=found, addresses=addresses, several=len(addresses) + len(found.silent) > 1
+    )
 
 
 async def show_all_causes(visit: Visit) -> Response:
     """Of the groups with most dead letters, on a page of their own, of which that of all groups takes them."""
-    who, (groups, _) = await visit.who(), await _groups(visit)
-    causes, end_s, turn = Causes(), time.monotonic() + LOOK_S, asyncio.Semaphore(GROUPS_AT_ONCE)
+    found, addresses = await _groups(visit)
+    causes, end_s = Causes(), time.monotonic() + LOOK_S
+    turns = {name: asyncio.Semaphore(GROUPS_AT_ONCE) for name in addresses}
 
-    async def count(group: str) -> Looked:
-        if not any(who.might(action, Resource(Kind.GROUP, group)) for action in _READS):
-            return Looked(group, problem="you may not see its dead letters")
-        async with turn:
+    async def count(name: str, group: str) -> Looked:
+        broker, begun = visit.asked.brokers[addresses[name]], Looked(group, broker=name)
+        async with turns[name]:
             try:
-                return await _count(visit, group, causes, GROUP_LETTERS_MAX, end_s)
+                who = await broker.who()
+                if not any(who.might(action, Resource(Kind.GROUP, group)) for action in _READS):
+                    return begun._replace(problem="you may not see its dead letters")
+                return await _count(broker, begun, causes, GROUP_LETTERS_MAX, end_s)
             except LakemqError as error:
-                return Looked(group, problem=error.detail)
+                return begun._replace(problem=error.detail)
 
-    looked = await asyncio.gather(*(count(each.group) for each in groups[:GROUPS_MAX]))
-    return _page(visit, causes, looked)
+    looked = await asyncio.gather(*(count(each.broker, each.group) for each in found.rows))
+    return _page(visit, causes, looked, addresses, silent=found.silent)
 
 
-def _page(visit: Visit, causes: Causes, looked: Sequence[Looked], group: str = "") -> Response:
+def _page(
+    visit: Visit,
+    causes: Causes,
+    looked: Sequence[Looked],
+    addresses: Mapping[str, str],
+    group: str = "",
+    silent: Sequence[tuple[str, str]] = (),
+) -> Response:
     return visit.page(
         "causes.html",
         group=group,
@@ -84,34 +92,55 @@ def _page(visit: Visit, causes: Causes, looked: Sequence[Looked], group: str = "
         letters=sum(each.letters for each in looked),
         partly=[each for each in looked if not each.complete and not each.problem],
         failed=[each for each in looked if each.problem],
+        addresses=addresses,
+        several=len(addresses) + len(silent) > 1,
+        silent=silent,
     )
 
 
-async def _count(visit: Visit, group: str, causes: Causes, most: int, end_s: float) -> Looked:
+async def _count(broker: Broker, begun: Looked, causes: Causes, most: int, end_s: float) -> Looked:
     """Raises `LakemqError` where the broker says nothing at all."""
     params: dict[str, str | int] = {"state": "open", "max": LETTERS_PAGE}
-    letters = 0
+    target, letters = dead_letter_routes.DEAD_LETTERS.at(begun.group), 0
     while letters < most and time.monotonic() < end_s:
-        page: dict[str, Any] = await visit.broker.get(dead_letter_routes.DEAD_LETTERS.at(group), params)
-        causes.take(group, page["dead_letters"])
+        page: dict[str, Any] = await broker.get(target, params, ANSWER_S)
+        causes.take(begun.broker, begun.group, page["dead_letters"])
         letters += len(page["dead_letters"])
         if page["next_after"] is None:
-            return Looked(group, letters, True)
+            return begun._replace(letters=letters, complete=True)
         params["after"] = page["next_after"]
-    return Looked(group, letters)
+    return begun._replace(letters=letters)
 
 
-async def _groups(visit: Visit) -> tuple[list[GroupLetters], float]:
-    """The groups that have open dead letters, most first, as the broker's metrics say, and how many letters groups have
-    that these don't name. To whom the broker tells none: those that policies name."""
-    who = await visit.who()
-    look: Look = (await visit.pair()).now
+async def _groups(visit: Visit) -> tuple[LetterGroups, dict[str, str]]:
+    """The groups that have open dead letters, and by the name of each broker that told them its address: of the broker
+    that is looked at, the one that was chosen."""
+    await visit.who()
+    told = await side_by_side(visit.asked.brokers.values(), lambda each: _told(visit, each), _late)
+    here = visit.broker.address
+    known = [each for each in told if each.look is not None]
+    addresses: dict[str, str] = {}
+    for each in sorted(known, key=lambda each: (each.address != here, not each.leads)):
+        addresses.setdefault(each.name, each.address)
+    return letter_groups_of(told), addresses
+
+
+def _late(broker: Broker) -> Told:
+    return Told(broker.address, None, problem=LATE)
+
+
+async def _told(visit: Visit, broker: Broker) -> Told:
+    """As the broker's metrics say. To whom it tells none: the groups that policies name."""
+    try:
+        who = await broker.who()
+        look = (await visit.watches.pair_of(broker.address)).now
+    except LakemqError as error:
+        return Told(broker.address, None, problem=_REFUSED if error.code == "unauthenticated" else error.detail)
+    if look.problem:
+        return Told(broker.address, None, problem=look.problem)
     if look.silent:
-        return [GroupLetters(each, None) for each in who.named(_READS, Kind.GROUP)[0]], 0
-    numbers = dict(look.samples.get("lakemq_group_dead_letters_open", {}))
-    others = numbers.pop(OTHER, 0)
-    some = [GroupLetters(*each) for each in numbers.items() if each[1]]
-    return sorted(some, key=lambda each: (-(each.letters or 0), each.group)), others
+        return Told(broker.address, look, [GroupLetters(each, None) for each in who.named(_READS, Kind.GROUP)[0]])
+    return told_by(look)
 
 
 ROUTES = (

@@ -9,13 +9,12 @@ from starlette.responses import Response
 
 from lakemq.console.asked import Broker
 from lakemq.console.queues import Said, queues_of
+from lakemq.console.side_by_side import LATE, side_by_side
 from lakemq.console.visit import Visit
-from lakemq.contract.limits import TIMES_MAX
+from lakemq.contract.limits import NUMBER_MAX, TIMES_MAX
 from lakemq.model.access import Action
 from lakemq.model.errors import LakemqError
 
-ANSWER_S = 5.0
-"""What a broker hasn't said by then is left out."""
 TIMES_S = 2.5
 """So long it may take to tell times, for which it may have to read the lake; then it is asked without."""
 _WHY = {
@@ -28,37 +27,33 @@ _WHY = {
 async def show_queues(visit: Visit) -> Response:
     """Them, on a page of their own, of which a topic's page takes them."""
     await visit.who()
-    topic, brokers = visit.path("topic"), visit.asked.brokers.values()
-    asking = [asyncio.ensure_future(_said(visit, each, topic)) for each in brokers]
-    _, late = await asyncio.wait(asking, timeout=ANSWER_S)
-    for each in late:
-        each.cancel()
-    said = [_late(broker) if task in late else task.result() for broker, task in zip(brokers, asking, strict=True)]
+    topic, begin = visit.path("topic"), visit.number("from", 0, 0, NUMBER_MAX)
+    said = await side_by_side(visit.asked.brokers.values(), lambda each: _said(visit, each, topic, begin), _late)
     return visit.page(
         "queues.html",
         name=topic,
-        found=queues_of(said, visit.broker.address),
+        found=queues_of(said, visit.broker.address, begin),
         may_read=(await visit.who()).may_on_topic(Action.SUB, topic),
     )
 
 
 def _late(broker: Broker) -> Said:
-    return Said(broker.address, None, None, f"No answer within {ANSWER_S:.0f} s.")
+    return Said(broker.address, None, None, LATE)
 
 
-async def _said(visit: Visit, broker: Broker, topic: str) -> Said:
+async def _said(visit: Visit, broker: Broker, topic: str, begin: int) -> Said:
     try:
         if not (await broker.who()).might_see_topic(topic):
             return Said(broker.address, None, None, _WHY["forbidden"])
-        found, pair = await asyncio.gather(_topic(broker, topic), visit.watches.pair_of(broker.address))
+        found, pair = await asyncio.gather(_topic(broker, topic, begin), visit.watches.pair_of(broker.address))
     except LakemqError as error:
         return Said(broker.address, None, None, _WHY.get(error.code, error.detail))
     return Said(broker.address, pair, found)
 
 
-async def _topic(broker: Broker, topic: str) -> dict[str, Any]:
+async def _topic(broker: Broker, topic: str, begin: int) -> dict[str, Any]:
     try:
-        return await broker.topic(topic, TIMES_MAX, TIMES_S)
+        return await broker.topic(topic, TIMES_MAX, TIMES_S, times_from=begin)
     except LakemqError as error:
         if error.code not in ("invalid_request", "unreachable"):
             raise

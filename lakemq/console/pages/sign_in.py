@@ -71,9 +71,9 @@ async def sign_out(visit: Visit) -> Response:
 
 
 async def choose(visit: Visit) -> Response:
-    """Another broker is looked at."""
+    """Another broker is looked at: its overview, or the page that was asked for."""
     chosen: Broker = visit.broker
-    response = visit.go("/")
+    response = visit.go(checked_next(visit.form.get("next", "/")))
     response.set_cookie(
         visit.services.cookies[1], chosen.address, httponly=True, samesite="strict", secure=visit.services.by_tls
     )

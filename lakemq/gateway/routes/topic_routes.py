@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -24,10 +24,12 @@ from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.log.topic_changes import TopicChanges
 from lakemq.storage.read.spans import Span
 from lakemq.storage.state.topics import Queue, Topic
-from lakemq.web.asgi import client_of
+from lakemq.web.asgi import Client, client_of
 from lakemq.web.gate import Gate
 
 Times = Annotated[int, Query(ge=0, le=TIMES_MAX)]
+TimesFrom = Annotated[int, Query(ge=0, le=NUMBER_MAX)]
+_NO_SPANS: Mapping[int, Span] = MappingProxyType({})
 
 
 class TopicBody(BaseModel):
@@ -41,9 +43,9 @@ class TopicBody(BaseModel):
     message_bytes_max: int | None = None
 
 
-def describe(topic: Topic, min_offset: Callable[[Queue], int], spans: Sequence[Span] = ()) -> dict[str, Any]:
+def describe(topic: Topic, min_offset: Callable[[Queue], int], spans: Mapping[int, Span] = _NO_SPANS) -> dict[str, Any]:
     """A topic as the contract shows it. `log_min_offset` is the first offset that is in the log still;
-    what comes before is in the lake. `expired` counts since the broker began. `spans`: of its first queues."""
+    what comes before is in the lake. `expired` counts since the broker began. `spans`: by queue."""
     return {
         "topic": topic.name,
         "permission": topic.permission,
@@ -55,9 +57,9 @@ def describe(topic: Topic, min_offset: Callable[[Queue], int], spans: Sequence[S
                 "min_offset": min_offset(queue),
                 "max_offset": queue.end_offset,
                 "log_min_offset": queue.begin_offset,
-                **({} if span is None else span._asdict()),
+                **(spans[queue.queue_id]._asdict() if queue.queue_id in spans else {}),
             }
-            for queue, span in zip_longest(topic.queues, spans[: len(topic.queues)])
+            for queue in topic.queues
         ],
     }
 
@@ -92,6 +94,14 @@ async def _put(
     )
 
 
+async def _spans(
+    cold: ColdReader, queues: Sequence[Queue], begins: Mapping[int, int], client: Client
+) -> dict[int, Span]:
+    """Since when these have messages, by their ids. `begins`: their first offsets, likewise."""
+    spans = await cold.spans(queues, [begins[each.queue_id] for each in queues], client) if queues else []
+    return {queue.queue_id: span for queue, span in zip(queues, spans, strict=True)}
+
+
 def make_router(
     log: CommitLog, changes: TopicChanges, cold: ColdReader, listing: Gate, message_bytes_max: int
 ) -> APIRouter:
@@ -121,12 +131,13 @@ def make_router(
             return await respond({"topics": described} | ({} if limit is None else {"next_after": following}))
 
     @serves(router, routes.TOPIC)
-    async def get_topic(request: Request, topic: str, times: Times = 0) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def get_topic(  # pyright: ignore[reportUnusedFunction]
+        request: Request, topic: str, times: Times = 0, times_from: TimesFrom = 0
+    ) -> Response:
         found = log.topics.get(check_readable(topic))
         begins = {queue.queue_id: await cold.min_offset_or_logs(queue) for queue in list(found.queues)}
-        timed = [each for each in found.queues[:times] if each.queue_id in begins]
-        client = client_of(request.scope)
-        spans = await cold.spans(timed, [begins[each.queue_id] for each in timed], client) if timed else []
+        timed = [each for each in found.queues[times_from : times_from + times] if each.queue_id in begins]
+        spans = await _spans(cold, timed, begins, client_of(request.scope))
         return await respond(describe(found, lambda queue: begins.get(queue.queue_id, queue.begin_offset), spans))
 
     @serves(router, routes.PUT_TOPIC, responses={201: {"description": "made"}})

@@ -35,6 +35,18 @@ def test_since_when_its_first_queues_have_messages_is_told_on_request(http: http
         is_problem(http.get(f"/v1/topics/{topic}", params={"times": wrong}), 400, "invalid_request")
 
 
+def test_the_times_of_later_queues_are_told_from_any_queue_on(http: httpx.Client, topic: str) -> None:
+    put_topic(http, topic, 3)
+    stored = [produce(http, topic, {"body": "x", "queue_id": number})[0]["store_time_ms"] for number in range(3)]
+    for begin, times, told in ((1, 1, [1]), (1, 64, [1, 2]), (2, 64, [2]), (3, 64, []), (2**53, 64, []), (1, 0, [])):
+        queues = http.get(f"/v1/topics/{topic}", params={"times": times, "times_from": begin}).json()["queues"]
+        assert {each["queue_id"]: each["oldest_ms"] for each in queues if "oldest_ms" in each} == {
+            number: stored[number] for number in told
+        }
+    for wrong in ("-1", str(2**53 + 1), "all"):
+        is_problem(http.get(f"/v1/topics/{topic}", params={"times_from": wrong}), 400, "invalid_request")
+
+
 @pytest.mark.parametrize("content", [b"", b"{}", b"null"])
 def test_what_is_left_out_has_its_default(http: httpx.Client, topic: str, content: bytes) -> None:
     response = http.put(f"/v1/topics/{topic}", content=content, headers={"Content-Type": "application/json"})
