@@ -227,7 +227,7 @@ def _routers(broker: Broker, ends: LogEnd) -> list[APIRouter]:
         access_routes.make_router(broker.users, work.listing, broker.settings.auth.required),
         usage_routes.make_router(broker.users, broker.quotas, broker.audit),
         waiting_routes.make_router(
-            router.waiting(limits.client_share), router.transactions, store.ids, work.listing, broker.clock
+            router.waiting(limits.client_share), router.transactions, store, work.listing, broker.clock
         ),
     ]
 

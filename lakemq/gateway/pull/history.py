@@ -119,7 +119,7 @@ class History:
             first = to_dicts(before, self._store.ids)[0]
             if first["topic"] not in _WAITED_IN and not sent["topic"].startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
                 break  # a replay's copy is a message of its own
-            if self.is_deleted(first):
+            if self.is_deleted(first) or self._is_outlived(first):
                 break  # with its topic: so too
             sent, part = first, before
         return Traced(asked, sent, part)
@@ -128,6 +128,11 @@ class History:
         """Whether it was deleted with its topic."""
         floor = self._store.log.topics.floor(message["topic"], message["queue_id"])
         return bool(message["queue_offset"] < floor)
+
+    def _is_outlived(self, message: dict[str, Any]) -> bool:
+        if message["topic"] not in _WAITED_IN:
+            return False
+        return self._store.log.topics.find_for(message["real_topic"], message["position"]) is None
 
     async def page(self, sent: dict[str, Any], groups: Sequence[str], place: Place, client: Client) -> Page:
         """What the log says of the message from the place on. Raises `Busy`, `LogDamaged`."""

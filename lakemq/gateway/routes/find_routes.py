@@ -26,7 +26,7 @@ from lakemq.gateway.pull.search import TopicSearch, Wanted
 from lakemq.gateway.pull.standing import Standings
 from lakemq.gateway.redrive.columns import COLUMNS
 from lakemq.gateway.routes.client_routes import SEES_ALL
-from lakemq.gateway.routes.topics_of_group import READS, sight_of_topics
+from lakemq.gateway.routes.topics_of_group import READS, sees_waiting, sight_of_topics
 from lakemq.model.access import Action, need_of_group, need_of_topic
 from lakemq.model.errors import MessageNotFound
 from lakemq.model.expiry import expires_ms
@@ -112,8 +112,11 @@ def _add_history(
         traced = await history.trace(message_id)
         for each in (traced.asked, traced.sent):
             # Its body isn't told, so who will get a half may know that there is one.
-            topic = each["real_topic"] if each["topic"] in (SCHEDULE_TOPIC, HALF_TOPIC) else each["topic"]
+            waits = each["topic"] in (SCHEDULE_TOPIC, HALF_TOPIC)
+            topic = each["real_topic"] if waits else each["topic"]
             caller.check(need_of_topic(READS, topic), "the message's topic")
+            if waits and not sees_waiting(caller, log.topics, topic, each["position"]):
+                raise MessageNotFound(f"the topic of message {message_id!r} was deleted")
         if history.is_deleted(traced.asked):
             raise MessageNotFound(f"the topic of message {message_id!r} was deleted")
         sees = cache(_sight_of_groups(caller, READS))

@@ -13,6 +13,7 @@ from lakemq.gateway.cold import ColdReader
 from lakemq.gateway.cold.by_key import KeySearch, Sought
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.pull.history import find_message
+from lakemq.gateway.routes.topics_of_group import sees_waiting
 from lakemq.model.access import Action, need_of_topic
 from lakemq.model.errors import MessageNotFound
 from lakemq.model.names import SCHEDULE_TOPIC, check_readable
@@ -51,7 +52,10 @@ def make_router(store: Store, cold: ColdReader, searches: KeySearch) -> APIRoute
         topic = found["real_topic"] if found["topic"] == SCHEDULE_TOPIC else found["topic"]
         caller_of(request.scope).check(need_of_topic((Action.SUB, Action.GET), topic), "the message's topic")
         # A topic that was made again has the same queues: what was deleted lies below their floors.
-        if found["queue_offset"] < log.topics.floor(found["topic"], found["queue_id"]):
+        is_deleted = found["queue_offset"] < log.topics.floor(found["topic"], found["queue_id"])
+        if found["topic"] == SCHEDULE_TOPIC:
+            is_deleted |= not sees_waiting(caller_of(request.scope), log.topics, topic, found["position"])
+        if is_deleted:
             raise MessageNotFound(f"the topic of message {message_id!r} was deleted")
         return found
 

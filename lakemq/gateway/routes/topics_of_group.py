@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from lakemq.gateway.access.caller import Caller
 from lakemq.gateway.groups.differences import Sees
 from lakemq.gateway.http.in_slices import Pause
-from lakemq.model.access import Action, need_of_topic
+from lakemq.model.access import Action, Kind, Need, Resource, need_of_topic
 from lakemq.model.names import dead_letter_topic, retry_topic
+from lakemq.storage.state.topics import TopicTable
 
 READS = (Action.SUB, Action.GET)
 _KNOWS = (*READS, Action.LIST)
+_ALL_OF_LOG = Need((Action.GET,), Resource(Kind.CLUSTER), guarded=True)
 
 
 def sight_of_topics(caller: Caller, actions: tuple[Action, ...] = _KNOWS) -> Sees:
@@ -20,6 +22,14 @@ def sight_of_topics(caller: Caller, actions: tuple[Action, ...] = _KNOWS) -> See
     if caller.trusted or not caller.name:
         return _all
     return lambda topic: caller.may(need_of_topic(actions, topic))
+
+
+def sees_waiting(caller: Caller, topics: TopicTable, topic: str, position: int) -> bool:
+    """Whether who asks may see what waits for the topic since that position. If the topic was deleted meanwhile, he may
+    have another of its name, or make one: then it takes the right to all of the log."""
+    if topics.find_for(topic, position) is not None or caller.trusted or not caller.name:
+        return True
+    return caller.may(_ALL_OF_LOG)
 
 
 def _all(_: str) -> bool:

@@ -17,7 +17,7 @@ from lakemq.gateway.filter import compile_filter
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.redrive.columns import fitting_rows
 from lakemq.gateway.routes.find_routes import MESSAGE_COLUMNS, Criterion
-from lakemq.gateway.routes.topics_of_group import sight_of_topics
+from lakemq.gateway.routes.topics_of_group import sees_waiting, sight_of_topics
 from lakemq.gateway.routing.due_list import START, Place
 from lakemq.gateway.routing.transactions import Transactions
 from lakemq.gateway.routing.waiting import SeesHalf, Waiting, Wanted
@@ -25,7 +25,8 @@ from lakemq.model.access import Action, Kind, Need, Resource, need_of_group, nee
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group, check_readable
 from lakemq.storage.disk.clock import Clock
-from lakemq.storage.state.message_ids import MessageIds
+from lakemq.storage.read.store import Store
+from lakemq.storage.state.topics import TopicTable
 from lakemq.web.asgi import client_of
 from lakemq.web.gate import Gate
 
@@ -49,11 +50,10 @@ class Ending(BaseModel):
     resolution: Literal["commit", "rollback"]
 
 
-def make_router(
-    waiting: Waiting, transactions: Transactions, ids: MessageIds, listing: Gate, clock: Clock
-) -> APIRouter:
+def make_router(waiting: Waiting, transactions: Transactions, store: Store, listing: Gate, clock: Clock) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter()
+    topics, ids = store.log.topics, store.ids
 
     @serves(router, waiting_routes.SCHEDULED)
     async def scheduled(  # pyright: ignore[reportUnusedFunction]
@@ -66,7 +66,12 @@ def make_router(
     ) -> dict[str, Any]:
         wanted, client = _wanted(topic, key), client_of(request.scope)
         # What a predicate finds tells what is in the messages.
-        sees = cache(sight_of_topics(caller_of(request.scope), _SEES_SCHEDULED if where is None else _READS))
+        caller = caller_of(request.scope)
+        sees_topic = cache(sight_of_topics(caller, _SEES_SCHEDULED if where is None else _READS))
+
+        def sees(name: str, position: int | None) -> bool:
+            return sees_topic(name) and (position is None or sees_waiting(caller, topics, name, position))
+
         fits = None
         if where is not None:
             async with listing.place(client):
@@ -88,11 +93,13 @@ def make_router(
         end = None if within_ms is None else min(begin + within_ms, NUMBER_MAX)
         return {"now_ms": now_ms} | await waiting.times(begin, end, buckets, client_of(request.scope))
 
-    _add_transactions(router, waiting, transactions, clock)
+    _add_transactions(router, waiting, transactions, topics, clock)
     return router
 
 
-def _add_transactions(router: APIRouter, waiting: Waiting, transactions: Transactions, clock: Clock) -> None:
+def _add_transactions(
+    router: APIRouter, waiting: Waiting, transactions: Transactions, topics: TopicTable, clock: Clock
+) -> None:
     @serves(router, waiting_routes.TRANSACTIONS)
     async def open_transactions(  # pyright: ignore[reportUnusedFunction]
         request: Request,
@@ -104,7 +111,7 @@ def _add_transactions(router: APIRouter, waiting: Waiting, transactions: Transac
     ) -> dict[str, Any]:
         wanted = _wanted(topic, key)
         of = None if group is None else check_group(group)
-        sees = _sight_of_halves(caller_of(request.scope))
+        sees = _sight_of_halves(caller_of(request.scope), topics)
         page = await waiting.transactions(after, count_max, wanted, of, sees, client_of(request.scope))
         return {"now_ms": clock.now_ms(), "transactions": page.transactions, "next_after": page.following}
 
@@ -123,7 +130,7 @@ def _wanted(topic: str | None, key: str | None) -> Wanted:
     return Wanted(None if topic is None else check_readable(topic), key)
 
 
-def _sight_of_halves(caller: Caller) -> SeesHalf:
+def _sight_of_halves(caller: Caller, topics: TopicTable) -> SeesHalf:
     """Those that one could be asked about by a check: nobody else reads a half before it is committed."""
     sees_all = caller.may(_SYSTEM)
 
@@ -135,7 +142,9 @@ def _sight_of_halves(caller: Caller) -> SeesHalf:
     def is_of(group: str) -> bool:
         return caller.may(need_of_group(_PUB, group))
 
-    return lambda group, topic: sees_all or (is_of(group) and publishes(topic))
+    return lambda group, topic, position: (
+        sees_all or (is_of(group) and publishes(topic) and sees_waiting(caller, topics, topic, position))
+    )
 
 
 def _place(after: str | None) -> Place:

@@ -129,6 +129,8 @@ class Checks:
         async for part in self._executor.read_all(by_cause):
             for number in part.numbers:
                 half = by_cause[part.frame.meta.first_position + number]
+                if self._executor.log.topics.find_for(part.value("real_topic", number), half.origin) is None:
+                    continue  # its topic was deleted, whose name may be another's by now
                 transaction_id = self._secret_ids.of(half.origin)
                 message = _describe(part, number, self._executor.ids)
                 message |= {"message_id": self._executor.message_id(half.origin), "topic": message["real_topic"]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import islice, takewhile
 from typing import NamedTuple
 
@@ -182,7 +182,7 @@ class Deliveries:
         append = RowsAppend([], [])
         copies = _Copies(append, [], {})
         for position, row in [pair for part in parts for pair in part.rows().items()]:
-            queue = self._target(value_of(row, "real_topic"), value_of(row, "real_queue_id"))
+            queue = self._target(value_of(row, "real_topic"), value_of(row, "real_queue_id"), position)
             if queue is None:
                 copies.dropped[position] = value_of(row, "deliver_at_ms")
             else:
@@ -213,11 +213,12 @@ class Deliveries:
     def _targets(self, scheduled: Scheduled) -> list[Queue | None]:
         """The queue of each; None where its topic was deleted."""
         topics, queue_ids = (scheduled.columns[name].to_pylist() for name in ("real_topic", "real_queue_id"))
-        return [self._target(*each) for each in zip(topics, queue_ids, strict=True)]
+        positions: list[int] = scheduled.positions.to_pylist()
+        return [self._target(*each) for each in zip(topics, queue_ids, positions, strict=True)]
 
-    def _target(self, name: str, queue_id: int) -> Queue | None:
-        topic = self._log.topics.find(name)
-        # A topic that was deleted and made again may have fewer queues.
+    def _target(self, name: str, queue_id: int, position: int) -> Queue | None:
+        topic = self._log.topics.find_for(name, position)
+        # In a log of an earlier version a topic that was deleted and made again may have fewer queues.
         return None if topic is None else topic.queues[queue_id % len(topic.queues)]
 
     async def _drop(self, dues: dict[int, int | None], kept: set[int]) -> None:
@@ -259,8 +260,11 @@ class Deliveries:
     async def _move(self, causes: list[int], kept: set[int]) -> bool:
         """Whether that got on."""
         found = await self._executor.read_some(causes)
-        if found.parts:
-            scheduled = gather(found.parts)
+        parts, outlived = self._without_outlived(found.parts)
+        if outlived:
+            await self._drop(outlived, kept)
+        if parts:
+            scheduled = gather(parts)
             columns = as_moved(scheduled, self._executor.ids)
             topic = await self._executor.ensure_topic(SCHEDULE_TOPIC)
             groups = [(topic.queues[0], scheduled.count_rows)]
@@ -271,6 +275,23 @@ class Deliveries:
         if found.lost:
             await self._drop_lost(found.lost, kept)
         return bool(found.parts or found.lost)
+
+    def _without_outlived(self, parts: list[FrameRows]) -> tuple[list[FrameRows], dict[int, int | None]]:
+        """The rows that go on waiting; and with their dues those for whose topic there is another by now: moved beyond
+        the place where that was made, they would be taken for its own."""
+        topics, outlived = self._log.topics, dict[int, int | None]()
+        for part in parts:
+            names = part.values("real_topic")
+            for (position, due), name in zip(_dues_of(part), names, strict=True):
+                if topics.find(name) is not None and topics.find_for(name, position) is None:
+                    outlived[position] = due
+        left = [part._replace(numbers=_without(part, outlived)) for part in parts] if outlived else parts
+        return [part for part in left if part.numbers], outlived
+
+
+def _without(part: FrameRows, positions: Container[int]) -> list[int]:
+    first = part.frame.meta.first_position
+    return [number for number in part.numbers if first + number not in positions]
 
 
 def _dues_of(part: FrameRows) -> list[Decision]:

@@ -207,7 +207,7 @@ class Transactions:
         operations = executor.log.topics.find(OP_TOPIC)
         if row is None or operations is None or origin in self._resolving or not executor.is_free(cause):
             return False
-        topic = executor.log.topics.find(value_of(row, "real_topic"))
+        topic = executor.log.topics.find_for(value_of(row, "real_topic"), origin)
         if topic is None or not may(topic.name):
             return False
         operation = self._operation(half, "commit", group)
@@ -369,7 +369,7 @@ class Transactions:
 
     def _commit(self, cause: int, origin: int, row: Row) -> tuple[int, Row, Queue]:
         """The copy in the half's topic; where that was deleted, a row that says so."""
-        topic = self._executor.log.topics.find(value_of(row, "real_topic"))
+        topic = self._executor.log.topics.find_for(value_of(row, "real_topic"), origin)
         if topic is None:
             dropped = make_row(body=b"", tag="drop", transaction_id=self._executor.message_id(origin), cause=cause)
             return cause, dropped, self._queue_of(DECISION_TOPIC)

@@ -27,12 +27,12 @@ KEYS_MAX = 20
 KEY_CHARACTERS_MAX = 200
 """So much of a message's keys is listed."""
 
-Sees = Callable[[str], bool]
-"""Whether who asks sees that topic."""
+Sees = Callable[[str, int | None], bool]
+"""Whether who asks sees what waits for that topic since that position; None: what is the topic's, in any life."""
 Fits = Callable[[FrameRows], frozenset[int]]
 """The numbers of those rows that are wanted; for any thread. May raise `InvalidFilter`."""
-SeesHalf = Callable[[str, str], bool]
-"""Whether who asks sees halves of that producer group and topic."""
+SeesHalf = Callable[[str, str, int], bool]
+"""Whether who asks sees a half of that producer group and topic that began at that position."""
 
 
 class Wanted(NamedTuple):
@@ -125,7 +125,7 @@ class Waiting:
 
     def _transaction(self, row: _Row, half: OpenHalf, wanted: Wanted, sees: SeesHalf) -> dict[str, Any] | None:
         topic = row.value("real_topic")
-        if topic is None or not wanted.has(topic, row.value("keys")) or not sees(half.group, topic):
+        if topic is None or not wanted.has(topic, row.value("keys")) or not sees(half.group, topic, half.origin):
             return None
         due_ms = half.due(self._limits.timeout_ms, self._limits.check_interval_ms)
         return {
@@ -201,7 +201,7 @@ def _scheduled(row: _Row, place: Place, wanted: Wanted, sees: Sees) -> dict[str,
     topic, retry_topic = row.value("real_topic"), row.value("retry_topic")
     if topic is None or not wanted.has(topic, row.value("keys")):
         return None
-    if not sees(topic) or (retry_topic is not None and not sees(retry_topic)):
+    if not sees(topic, place.position) or (retry_topic is not None and not sees(retry_topic, None)):
         return None
     origin = None if retry_topic is not None else row.value("origin_message_id")
     return {

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from lakemq.contract.sql_routes import REFUSALS, REFUSALS_MAX, WHAT_CHARACTERS_MAX, WHY_CHARACTERS_MAX
 from lakemq.jobs.served.brokers import Brokers
-from lakemq.model.errors import InvalidRequest, LakemqError
+from lakemq.model.errors import InvalidRequest, LakemqError, MessageTooLarge
 
 WAITING_MAX = 1_000
 """So many at most wait to be told."""
@@ -56,6 +56,7 @@ class Refusals:
         self._missed = 0
         self._change = Condition()
         self._ends = False
+        self._too_large = False
         self._thread: Thread | None = None
 
     def add(self, refusal: Refusal) -> None:
@@ -86,9 +87,9 @@ class Refusals:
                 if not self._waiting:
                     return
                 some, missed = list(islice(self._waiting, REFUSALS_MAX)), self._missed
-            if self._is_told(some, missed):
+            if told := self._tell_some(some, missed):
                 with self._change:
-                    for _ in some:
+                    for _ in range(told):
                         self._waiting.popleft()
                     self._missed -= missed
                 continue
@@ -96,6 +97,19 @@ class Refusals:
                 if self._change.wait_for(lambda: self._ends, AGAIN_S):
                     logger.warning("could not record %d refusals of SQL in any broker's audit", len(self._waiting))
                     return
+
+    def _tell_some(self, some: list[Refusal], missed: int) -> int:
+        """Tell the first of them, as many as a broker takes; how many that were. A broker may take so small requests
+        that there is no room for all, or for one: that is counted, and holds up none behind it."""
+        self._too_large = False
+        while not self._is_told(some, missed):
+            if not self._too_large:
+                return 0
+            if len(some) <= 1:
+                return 1 if self._is_told([], missed + 1) else 0
+            some = some[: len(some) // 2]
+            self._too_large = False
+        return len(some)
 
     def _is_told(self, some: list[Refusal], missed: int) -> bool:
         """To the first broker that takes it."""
@@ -105,6 +119,7 @@ class Refusals:
                 refusal = self._tell(address, [each.older_fields() for each in some], missed)
             if refusal is None:
                 return True
+            self._too_large |= isinstance(refusal, MessageTooLarge)
             logger.debug("could not report refusals of SQL to %s: %s", address, refusal.detail)
         return False
 

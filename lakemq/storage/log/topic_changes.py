@@ -103,6 +103,8 @@ class TopicChanges:
             self._check_room_for(name, queues)
             old = topics.find(name)
             record: TopicRecord = {"op": "put", "topic": name, "queues": queues, "permission": permission}
+            if old is None:
+                record["made"] = True
             if config := configured(old.config if old else NOTHING_SAID).stored():
                 record["config"] = config
             await self._record(record)

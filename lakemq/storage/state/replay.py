@@ -75,6 +75,7 @@ def apply_records(topics: TopicTable, meta: Meta, content: Content) -> list[tupl
     changed: list[tuple[str, int]] = []
     for run in meta.runs:
         if run.topic == TOPICS_TOPIC:
-            bodies = content.values("body", run.row, run.count)
-            changed += [change for change in map(topics.apply_body, bodies) if change is not None]
+            bodies, first = content.values("body", run.row, run.count), meta.first_position + run.row
+            made = map(topics.apply_body, bodies, range(first, first + run.count))
+            changed += [change for change in made if change is not None]
     return changed

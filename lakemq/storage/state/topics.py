@@ -51,6 +51,8 @@ class TopicRecord(TypedDict):
     """A new version of the topic's schema; None: it has none any more. Where it isn't said nothing of it changes."""
     table: NotRequired[bool]
     """Whether the jobs keep a Delta table of the topic."""
+    made: NotRequired[bool]
+    """Whether it makes the topic: one that changes it does too, where the other was lost to damage."""
 
 
 class Queue:
@@ -167,7 +169,8 @@ class Queue:
 
 class Topic:
     """One topic. `deleted`: it is no more, who has it in hand looks for it again. `restricts`: messages have to be
-    looked at, as `config` says. `expired`: how many were passed over since the process began."""
+    looked at, as `config` says. `expired`: how many were passed over since the process began. `since`: the position
+    where it was made; what waits for a topic of its name from before is not for this one; 0: not known."""
 
     __slots__ = (
         "config",
@@ -179,12 +182,14 @@ class Topic:
         "restricts",
         "round_robin",
         "schemas",
+        "since",
         "traffic",
     )
 
     def __init__(self, name: str, permission: str, config: TopicConfig = NOTHING_SAID) -> None:
         self.name = name
         self.permission = permission
+        self.since = 0
         self.configure(config)
         self.schemas = NO_SCHEMAS
         self.expired = 0
@@ -233,6 +238,12 @@ class TopicTable:
         """The topic, or None: never a deleted one."""
         return self._topics.get(name)
 
+    def find_for(self, name: str, position: int) -> Topic | None:
+        """The topic for which a message waits that was stored at that position; None: it was deleted since, whether
+        there is another of its name or not."""
+        topic = self.find(name)
+        return None if topic is None or position < topic.since else topic
+
     def get(self, name: str) -> Topic:
         """The topic; raises `TopicNotFound`."""
         topic = self.find(name)
@@ -261,13 +272,16 @@ class TopicTable:
         topic = self.find(name)
         return topic.queues[queue_id].floor if topic and queue_id < len(topic.queues) else 2**63
 
-    def apply(self, record: TopicRecord) -> None:
+    def apply(self, record: TopicRecord, position: int = 0) -> None:
         """Carry out a record of the log. The deletion of a topic that is not there changes nothing."""
         if record["op"] == "delete":
             self._delete(record["topic"])
         else:
             config = TopicConfig.of(record.get("config", {}))
+            is_new = record.get("made", False) and record["topic"] not in self._topics
             self._put(record["topic"], record["queues"], record["permission"], config)
+            if is_new:
+                self._topics[record["topic"]].since = position
             if "schema" in record:
                 topic = self._topics[record["topic"]]
                 topic.schemas = topic.schemas.changed(record["schema"])
@@ -289,12 +303,12 @@ class TopicTable:
             queue.hide()
             self.deleted.add(queue)
 
-    def apply_body(self, body: bytes) -> tuple[str, int] | None:
-        """Carry out a record as it stands in the log: the body of a message of `TOPICS_TOPIC`. Returns
-        the topic and how many queues it has now, if it had not as many before."""
+    def apply_body(self, body: bytes, position: int = 0) -> tuple[str, int] | None:
+        """Carry out a record as it stands in the log: the body of a message of `TOPICS_TOPIC`, at that position.
+        Returns the topic and how many queues it has now, if it had not as many before."""
         record = json.loads(body)
         before = self._count(record["topic"])
-        self.apply(record)
+        self.apply(record, position)
         self._changed.append(record["topic"])
         after = self._count(record["topic"])
         return None if before == after else (record["topic"], after)
@@ -367,6 +381,7 @@ class TopicTable:
                 entry["topic"], entry["permission"], TopicConfig.of(entry.get("config", {}))
             )
             topic.schemas = TopicSchemas.of(entry.get("schemas"))
+            topic.since = entry.get("since", 0)
             for queue_id, next_offset in enumerate(entry["next_offsets"]):
                 queue = Queue(topic.name, queue_id, next_offset)
                 queue.floor = entry["floors"][queue_id]
@@ -388,7 +403,7 @@ class TopicTable:
                 topic.queues += new.queues[len(topic.queues) :]
                 topic.permission = new.permission
                 topic.configure(new.config)
-                topic.schemas = new.schemas
+                topic.schemas, topic.since = new.schemas, new.since
                 self._topics[new.name] = topic
         for topic in before.values():
             topic.deleted = True
@@ -415,6 +430,7 @@ def _dump(topic: Topic) -> dict[str, Any]:
         **_gaps(topic.queues),
         **({"config": config} if (config := topic.config.stored()) else {}),
         **({"schemas": topic.schemas.stored()} if topic.schemas.last else {}),
+        **({"since": topic.since} if topic.since else {}),
     }
 
 

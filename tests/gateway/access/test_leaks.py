@@ -175,6 +175,47 @@ def test_what_was_deleted_with_its_topic_is_the_next_owners_neither(
     assert b"secret of the first owner" in rows(admin)
 
 
+def test_what_waited_for_a_deleted_topic_is_the_next_owners_neither(
+    gateway: GatewayProcess, admin: httpx.Client
+) -> None:
+    """Whether he looks for it before he makes his, or after: ids can be counted through."""
+    topic, group = "/v1/topics/estate", {"producer_group": "pg"}
+    assert admin.put(topic, json={"queues": 1}).status_code == 201
+
+    def schedule(client: httpx.Client) -> str:
+        said = {"messages": [{"body": "secret", "keys": ["k"], "delay_ms": 3_600_000}]}
+        return client.post(f"{topic}/messages", json=said).json()["messages"][0]["message_id"]
+
+    def begin(client: httpx.Client) -> str:
+        said = {"messages": [{"body": "secret"}]}
+        return client.post(f"{topic}/transactions", params=group, json=said).json()["transactions"][0]["message_id"]
+
+    def listed(client: httpx.Client) -> set[str]:
+        waiting = [client.get("/v1/scheduled", params={"topic": "estate", **more}).json()["messages"] for more in looks]
+        halves = client.get("/v1/transactions", params={"topic": "estate"}).json()["transactions"]
+        return {each["message_id"] for found in waiting for each in found} | {each["half_id"] for each in halves}
+
+    looks = {}, {"where": "body LIKE 'sec%'"}, {"key": "k"}
+    scheduled, half = schedule(admin), begin(admin)
+    assert admin.delete(topic).is_success
+    rights = allow("Topic:estate", "Create", "Pub", "Sub", "Get"), allow("Group:pg", "Pub")
+    with acting(gateway, admin, "heir", *rights) as heir:
+        for _ in range(2):
+            paths = [f"/v1/messages/{scheduled}", *(f"/v1/messages/{each}/history" for each in (scheduled, half))]
+            for path in paths:
+                answer = heir.get(path)
+                assert is_problem(answer, 404, "message_not_found"), path
+                assert "secret" not in answer.text
+            assert listed(heir) == set()
+            assert listed(admin) == {scheduled, half}, "who reads all of the log anyway looks after what waits"
+            assert heir.put(topic, params={"auto": "true"}).is_success
+        own = schedule(heir), begin(heir)
+        assert listed(heir) == set(own)
+        assert heir.get(f"/v1/messages/{own[0]}").json()["body"] == "secret"
+        assert heir.get(f"/v1/messages/{own[0]}/history").status_code == 200
+    assert admin.get(f"/v1/messages/{scheduled}/history").status_code == 200
+
+
 def test_nacks_of_counted_ids_tell_no_names(gateway: GatewayProcess, admin: httpx.Client) -> None:
     assert admin.put("/v1/topics/hidden-salaries", json={"queues": 1}).status_code == 201
     sent = admin.post("/v1/topics/hidden-salaries/messages", json={"messages": [{"body": "x"}]}).json()["messages"][0]

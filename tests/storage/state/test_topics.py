@@ -121,3 +121,31 @@ def test_a_schema_is_in_what_is_dumped_restored_and_renewed(table: TopicTable) -
     assert (restored.get("a").schemas.versions, restored.get("a").schemas.last) == ((), 2)
     assert restored.schema_changes > before
     assert "schemas" not in json.dumps(TopicTable().dump()), "a log without schemas is as it was before there were any"
+
+
+def test_what_waits_for_a_deleted_topic_is_for_no_other_of_its_name(table: TopicTable) -> None:
+    made: TopicRecord = {"op": "put", "topic": "b", "queues": 1, "permission": "rw", "made": True}
+    changed: TopicRecord = {"op": "put", "topic": "b", "queues": 2, "permission": "r"}
+    gone: TopicRecord = {"op": "delete", "topic": "b", "queues": 2, "permission": "r"}
+    for position, record in ((10, made), (12, changed), (13, made)):
+        table.apply_body(json.dumps(record).encode(), position)
+    assert table.find_for("b", 11) is table.find("b"), "it is the same, whatever changes it"
+    table.apply_body(json.dumps(gone).encode(), 20)
+    assert table.find_for("b", 11) is None
+    table.apply_body(json.dumps(made).encode(), 30)
+    for again in (TopicTable(), table):
+        again.restore(table.dump())
+        assert again.find_for("b", 29) is None
+        assert again.find_for("b", 31) is again.find("b")
+    renewed = TopicTable()
+    renewed.apply(made, 5)
+    renewed.renew(table.dump())
+    assert renewed.find_for("b", 29) is None
+
+
+def test_a_topic_whose_record_was_lost_is_taken_for_the_one_that_it_was(table: TopicTable) -> None:
+    table.ensure_queue("b", 0)
+    table.apply({"op": "put", "topic": "c", "queues": 1, "permission": "rw"}, 50)
+    assert table.find_for("a", 0) is not None
+    assert table.find_for("b", 0) is not None
+    assert table.find_for("c", 0) is not None
