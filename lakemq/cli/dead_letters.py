@@ -95,7 +95,9 @@ def _letters(client: HttpClient, group: str, wanted: dict[str, Any], count_max: 
 
 def _table(found: dict[str, tuple[list[DeadLetter], bool]]) -> Table:
     made = shown.table(
-        *("failed", "state", *said_of(*found), "topic", "keys", "tries"), shown.folded("failed by"), shown.whole("message id")
+        *("failed", "state", *said_of(*found), "topic", "keys", "tries"),
+        shown.folded("failed by"),
+        shown.whole("message id"),
     )
     for name, (letters, _) in found.items():
         for each in letters:

@@ -149,7 +149,9 @@ def _dead_letters(broker: Broker) -> Iterator[Finding]:
             what = f"group {group} has {several(told[group], 'open dead letter')}"
         elif group not in told and stored.get(group) and broker.dead_open.get(OTHER) != 0:
             why = "metrics don't name this group" if broker.dead_open else "this user may not see metrics"
-            what = f"group {group} has {several(stored[group], 'dead letter')}; how many are open is not known, as {why}"
+            what = (
+                f"group {group} has {several(stored[group], 'dead letter')}; how many are open is not known, as {why}"
+            )
         if what:
             do = f"look at them: `lakemq dead-letters list {group}`; redrive or discard those that are open"
             yield Finding(Grade.NOTE, broker.address, what, do)
@@ -196,7 +198,12 @@ def _measured(broker: Broker) -> Iterator[Finding]:
     damaged = int(broker.metrics.get("lakemq_damaged_segments", 0))
     if damaged:
         what = f"{damaged} segments of the log are damaged, and nothing stands in for them"
-        yield Finding(Grade.DOWN, broker.address, what, "`lakemq log verify` says which; docs/operate.md, LakemqDamaged, what then")
+        yield Finding(
+            Grade.DOWN,
+            broker.address,
+            what,
+            "`lakemq log verify` says which; docs/operate.md, LakemqDamaged, what then",
+        )
     if broker.metrics.get("loop_late", 0.0) > LATE_SHARE_MAX:
         share = broker.metrics["loop_late"]
         what = f"of {1 / share:,.0f} turns of its loop one came {LATE_S:g} s late or more: everybody waits then"
