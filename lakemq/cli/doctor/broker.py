@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lakemq.cli.doctor.finding import Finding, Grade
+from lakemq.contract.kept import kept_in
 from lakemq.contract.sql_routes import WITHHELD
 from lakemq.model.named import OTHER
 from lakemq.model.names import DEAD_LETTER_PREFIX
@@ -140,8 +141,7 @@ def _dead_letters(broker: Broker) -> Iterator[Finding]:
     stored: dict[str, int] = {}
     for topic in broker.topics:
         if (name := str(topic["topic"])).startswith(DEAD_LETTER_PREFIX):
-            ends = [each["max_offset"] - each["min_offset"] for each in topic["queues"]]
-            stored[name.removeprefix(DEAD_LETTER_PREFIX)] = sum(ends)
+            stored[name.removeprefix(DEAD_LETTER_PREFIX)] = sum(map(kept_in, topic["queues"]))
     told = {group: int(count) for group, count in broker.dead_open.items() if group != OTHER}
     for group in sorted({*stored, *told}):
         what = ""

@@ -43,7 +43,8 @@ class TopicBody(BaseModel):
 
 def describe(topic: Topic, min_offset: Callable[[Queue], int], spans: Sequence[Span] = ()) -> dict[str, Any]:
     """A topic as the contract shows it. `log_min_offset` is the first offset that is in the log still;
-    what comes before is in the lake. `expired` counts since the broker began. `spans`: of its first queues."""
+    what comes before is in the lake. `messages`: offsets that a crash
+    or a restore skipped are none. `expired` counts since the broker began. `spans`: of its first queues."""
     return {
         "topic": topic.name,
         "permission": topic.permission,
@@ -52,12 +53,14 @@ def describe(topic: Topic, min_offset: Callable[[Queue], int], spans: Sequence[S
         "queues": [
             {
                 "queue_id": queue.queue_id,
-                "min_offset": min_offset(queue),
+                "min_offset": begin,
                 "max_offset": queue.end_offset,
                 "log_min_offset": queue.begin_offset,
+                "messages": queue.visible_from(begin),
                 **({} if span is None else span._asdict()),
             }
             for queue, span in zip_longest(topic.queues, spans[: len(topic.queues)])
+            for begin in (min_offset(queue),)
         ],
     }
 
