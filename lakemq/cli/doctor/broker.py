@@ -48,7 +48,10 @@ _NO_ROOM = {
     "the log has": "let the jobs run, so that the oldest messages can go, or raise storage.log_bytes_max",
 }
 """What to do about a log that accepts nothing, by how its reason begins."""
-_FAILED = "see the disk's errors (dmesg, smartctl) and the gateway's log, then start the gateway again"
+_FAILED = (
+    "see the gateway's log, and the disk's errors (dmesg, smartctl); a log whose write or flush failed takes "
+    "messages after a start"
+)
 _ELSE = "see docs/operate.md, and the gateway's log"
 OPEN_SQL = "for the jobs set sql_http.host, sql_http.port and sql_http.advertise, or sql_http.enabled = false"
 """What lets others use SQL over HTTP, or says that nobody is to."""

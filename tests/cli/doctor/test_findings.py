@@ -106,7 +106,7 @@ def test_dead_letters_that_are_not_open_any_more_are_nobody_s_concern(dead_open:
     [
         ("the disk has 1.0 GiB free, below storage.free_bytes_min (2.0 GiB)", "make room"),
         ("the log has 3.0 GiB, and storage.log_bytes_max is 2.0 GiB", "log_bytes_max"),
-        ("the log can't be written: Input/output error", "start the gateway again"),
+        ("the log can't be written: Input/output error", "after a start"),
     ],
 )
 def test_there_is_advice_for_each_reason_for_which_nothing_is_written(unready: str, do: str) -> None:
