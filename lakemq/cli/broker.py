@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from lakemq.client.http import HttpClient
 
 app = typer.Typer(no_args_is_help=True, help="List brokers and their replicas, and change who leads.")
-_COLUMNS = ("broker", "replica", "role", "address", "epoch", "in sync", "lag", "permission", "topics", "last seen")
+_WHOLE = ("role", "address", "epoch", "in sync", "lag")
+"""What an operator looks for is never cut, however narrow the terminal."""
+_COLUMNS = ("permission", "topics", "last seen")
 
 Name = Annotated[
     str | None, typer.Argument(metavar="[BROKER]", help="Name of the broker. Needed if there are several.")
@@ -50,7 +52,7 @@ def list_brokers(
         for row in rows:
             write_line(orjson.dumps(row).decode())
         return
-    table = shown.table(*_COLUMNS)
+    table = shown.table("broker", "replica", *map(shown.whole, _WHOLE), *_COLUMNS)
     for row in rows:
         in_sync = {True: Text("yes", shown.HERE), False: Text("no", shown.NOWHERE), None: Text("")}[row["in_sync"]]
         lag = Text("") if row["lag"] is None else shown.lag(row["lag"])

@@ -172,7 +172,9 @@ def _pages(client: HttpClient, group: str, wanted: dict[str, Any], count_max: in
 
 def _table(found: dict[str, tuple[list[DeadLetter], bool]]) -> Table:
     made = shown.table(
-        *("failed", "state", *said_of(*found), "topic", "keys", "tries", "failed by"), shown.whole("message id")
+        *("failed", "state", *said_of(*found), "topic", "keys", "tries"),
+        shown.folded("failed by"),
+        shown.whole("message id"),
     )
     for name, (letters, _) in found.items():
         for each in letters:

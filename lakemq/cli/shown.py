@@ -30,6 +30,11 @@ def whole(heading: str) -> Column:
     return Column(heading, no_wrap=True, overflow="fold")
 
 
+def folded(heading: str) -> Column:
+    """A column whose long words continue in the next line, as nothing of them may be missing."""
+    return Column(heading, overflow="fold")
+
+
 def name(text: str) -> Text:
     """A name."""
     return Text(text, NAME)

@@ -12,6 +12,7 @@ from lakemq.cli import schema, shown, spread
 from lakemq.cli.brokers import ask_each, connect_all, said_of
 from lakemq.cli.options import AsJson, Broker, Nameservers
 from lakemq.cli.output import note, stdout, write_line
+from lakemq.contract.kept import kept_in
 from lakemq.model.topic_config import MESSAGE_TYPES, TopicConfig
 
 app = typer.Typer(no_args_is_help=True, help="Create, show, change and delete topics.")
@@ -135,10 +136,9 @@ def list_topics(
         return
     table = Table("topic", *said_of(*found), "queues", "messages", "permission")
     for row in sorted(rows, key=lambda each: each["topic"]):
-        queues: list[dict[str, int]] = row["queues"]
-        messages = sum(queue["max_offset"] - queue["min_offset"] for queue in queues)
+        messages = sum(map(kept_in, row["queues"]))
         where = said_of(row.get("broker", "")).values()
-        table.add_row(row["topic"], *where, str(len(queues)), f"{messages:,}", row["permission"])
+        table.add_row(row["topic"], *where, str(len(row["queues"])), f"{messages:,}", row["permission"])
     stdout().print(table)
 
 
@@ -172,9 +172,9 @@ def show(
     for name, content in found.items():
         for queue in content["queues"]:
             begin, end = queue["min_offset"], queue["max_offset"]
-            cells = (str(queue["queue_id"]), f"{begin:,}", f"{end:,}", f"{end - begin:,}")
+            numbers = (f"{each:,}" for each in (begin, end, kept_in(queue)))
             moments = [_moment(queue.get(f"{each}_ms")) for each in told]
-            table.add_row(*said_of(name).values(), *cells, *moments)
+            table.add_row(*said_of(name).values(), str(queue["queue_id"]), *numbers, *moments)
     stdout().print(table)
 
 

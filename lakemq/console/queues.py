@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from lakemq.console.looks import Pair
 from lakemq.console.replicas import one_of_each
 from lakemq.console.shown import Number
+from lakemq.contract.kept import kept_in
 from lakemq.contract.limits import TIMES_MAX
 
 QUEUES_SHOWN_MAX = 256
@@ -24,6 +25,7 @@ class QueueRow(NamedTuple):
     min_offset: int
     log_min_offset: int
     max_offset: int
+    messages: int
     oldest_ms: int | None
     newest_ms: int | None
 
@@ -118,6 +120,7 @@ def _queue(broker: str, is_here: bool, queue: Mapping[str, Any]) -> QueueRow:
         begin,
         queue.get("log_min_offset", begin),
         end,
+        kept_in(queue),
         queue.get("oldest_ms"),
         queue.get("newest_ms"),
     )
@@ -131,7 +134,7 @@ def _broker(said: Said) -> BrokerRow:
         said.name,
         said.address,
         queues=len(queues),
-        messages=sum(each["max_offset"] - each["min_offset"] for each in queues),
+        messages=sum(map(kept_in, queues)),
     )
     if said.pair is None:
         return row

@@ -17,6 +17,11 @@ def count(number: Number) -> str:
     return NOT_KNOWN if number is None or not math.isfinite(number) else f"{number:,.0f}"
 
 
+def several(number: int, noun: str) -> str:
+    """Such as 1 message, 12,345 messages."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def share(number: Number) -> str:
     """Such as 42%."""
     return NOT_KNOWN if number is None else f"{number:.0%}"
@@ -32,6 +37,14 @@ def duration(seconds: Number) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:,.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def size(count_bytes: int) -> str:
+    """In the largest unit that gives at least 2, with one decimal."""
+    for unit, length in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count_bytes >= 2 * length:
+            return f"{count_bytes / length:,.1f} {unit}"
+    return f"{count_bytes} bytes"
 
 
 def moment(ms: Number) -> str:

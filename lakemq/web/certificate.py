@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 _NOT_YET, _RUN_OUT = 9, 10
 """OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED."""
-_FAULTS = {_NOT_YET: "it isn't valid yet", _RUN_OUT: "it has run out"}
+_FAULTS = {_NOT_YET: "it isn't valid yet", _RUN_OUT: "it has expired"}
 _ANY_TIME = ssl.VerifyFlags(0x200000)
 """OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which Python has no name for."""
 _FLIGHTS_MAX = 4

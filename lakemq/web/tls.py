@@ -44,6 +44,12 @@ def end_of(tls: Tls | None) -> Callable[[], float | None]:
     return lambda: None if tls is None else tls.end_s
 
 
+def check_files(files: Files) -> None:
+    """Raises `SettingsError` for files that can't be used, or whose certificate no client trusts now."""
+    if fault := validity_of(_make(files), _text_of(files)).fault:
+        _refuse("cert_file", files.cert_file, fault)
+
+
 class Tls:
     """What a server's connections speak by. `context` is that of the next connection; those that there are keep theirs.
 

@@ -68,6 +68,8 @@ def test_a_list_says_who_leads_who_is_in_sync_and_how_far(run: Run, fleet: Fleet
     table = run("broker", "list", *fleet.named).stdout
     assert "in sync" in table
     assert "follower" in table
+    for each in (fleet.primary.url, fleet.follower.url):
+        assert each in table, "an address that is cut can't be used"
 
 
 def test_who_gives_no_answer_is_listed_and_said(run: Run, fleet: Fleet) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakemq.client import MessageView, PushConsumer, aio
+from lakemq.client import App, MessageView, PushConsumer, aio
 from lakemq.client.consume.outlook import RETRIES, Outlook
 from lakemq.settings.routing import Retry
 from lakemq.testing import GatewayProcess
@@ -39,6 +39,7 @@ from tests.client.producing import stored
         (Outlook(False, True, None, 1), 0, "no retry: broadcasting has none"),
         (Outlook(True, True, None, 1), 0, "attempt 1, its queue waits for the retry in 1 s"),
         (Outlook(True, True, 1, 1), 1, "no retry: broadcasting has none"),
+        (Outlook(False, False, 16, 1, {"": 2}), 1, "attempt 2 of 3, the broker delivers it again, by default in 30 s"),
     ],
 )
 def test_each_failure_says_its_attempt_and_what_comes(outlook: Outlook, reconsume_times: int, said: str) -> None:
@@ -87,3 +88,24 @@ def test_the_log_says_what_comes_and_it_does(
     asyncio.run(run())
     there = [each.message.partition(": ")[2] for each in caplog.records if "the listener failed" in each.message]
     assert here == there == [first, "attempt 2 of 2, it goes to the dead letters"]
+
+
+def test_an_applications_log_counts_the_retries_of_the_listener_that_failed(
+    brisk: GatewayProcess, topic: str, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It said "attempt 1 of 17", as another listener of the group had 16 retries."""
+    make_topic(brisk.url, topic, 1)
+    make_topic(brisk.url, f"{topic}-2", 1)
+    put(brisk.url, topic, ["x"])
+    app = App(group, brokers=brisk.url, consume_from="first")
+
+    @app.listener(topic, retries=1)
+    def fail(body: bytes) -> None:
+        raise ValueError(body)
+
+    @app.listener(f"{topic}-2")
+    def other(body: bytes) -> None: ...
+
+    with app:
+        wait_until(lambda: "the listener failed" in caplog.text)
+    assert "attempt 1 of 2," in caplog.text

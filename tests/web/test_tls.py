@@ -502,11 +502,11 @@ def test_a_certificate_that_has_run_out_takes_no_place_of_one_that_is_valid(
     for _ in range(3):
         tls.look()
     assert tls.context is first
-    assert f"TLS keeps its previous certificate: tls.cert_file: {own.cert} can't be used: it has run out" in caplog.text
+    assert f"TLS keeps its previous certificate: tls.cert_file: {own.cert} can't be used: it has expired" in caplog.text
 
     tls = Tls(files)  # it has no other, and whoever must get in may look away
     first = tls.context
-    assert f"no client will trust tls.cert_file {own.cert}: it has run out" in caplog.text
+    assert f"no client will trust tls.cert_file {own.cert}: it has expired" in caplog.text
     put(own, authority.pair("older", days=-1))
     for _ in range(2):
         tls.look()
@@ -533,7 +533,7 @@ def test_whether_a_certificate_is_valid_is_told_by_what_it_speaks(
         fault, end_s = validity_of(context, text_of(str(each.cert)))
         faults.append(fault)
         ends_s.append(end_s)
-    assert faults == ["", "it has run out"]
+    assert faults == ["", "it has expired"]
     if not asks_for_theirs or version is ssl.TLSVersion.TLSv1_3:  # else it shows itself to nobody without one
         new_s, old_s = (each or 0.0 for each in ends_s)
         assert old_s < now_s() < new_s

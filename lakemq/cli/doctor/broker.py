@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lakemq.cli.doctor.finding import Finding, Grade
+from lakemq.contract.kept import kept_in
 from lakemq.contract.sql_routes import WITHHELD
 from lakemq.model.named import OTHER
 from lakemq.model.names import DEAD_LETTER_PREFIX
 from lakemq.model.network import leads_home
+from lakemq.model.written import several
 
 CLOCK_S_MAX = 5.0
 """Clocks that differ by more than that make times of delays, retention and tokens doubtful."""
@@ -30,6 +32,8 @@ ADVICE = {
     "quarantine": "look at the disk (smartctl, dmesg), then remove the files that are named",
     "not registered with the name server": "start that name server, or take it out of fleet.nameservers",
     "nothing is written": "start the followers, or have fewer in sync: replication.min_in_sync",
+    "replica ": "start it, or see its own log; if it will not be back: `lakemq broker remove`",
+    "this replica ": "see its log, and docs/operate_fleet.md, Lose the store of leaders",
     "the primary can't be followed": "see whether it runs, and whether this machine reaches it",
     "this follower has stopped": "docs/fleet.md explains the message; a follower with an empty folder starts over",
     "another one has come as replica": "two processes have one broker.replica: end one, or number it otherwise",
@@ -39,10 +43,22 @@ ADVICE = {
     "an erasure is not done": "start the jobs: `lakemq jobs`",
 }
 """What to do about what a broker says, by how that begins."""
-_ELSE = "see docs/reliability.md, and the gateway's log"
+_NO_ROOM = {
+    "the disk has": "make room on that disk, but not in the log's folder (docs/operate.md, LakemqDiskFull)",
+    "the log has": "let the jobs run, so that the oldest messages can go, or raise storage.log_bytes_max",
+}
+"""What to do about a log that accepts nothing, by how its reason begins."""
+_FAILED = (
+    "see the gateway's log, and the disk's errors (dmesg, smartctl); a log whose write or flush failed takes "
+    "messages after a start"
+)
+_ELSE = "see docs/operate.md, and the gateway's log"
 OPEN_SQL = "for the jobs set sql_http.host, sql_http.port and sql_http.advertise, or sql_http.enabled = false"
 """What lets others use SQL over HTTP, or says that nobody is to."""
-_IF_AWAY = "start it: `lakemq up`, or `lakemq gateway`; where it runs elsewhere, name it by --broker"
+_IF_AWAY = (
+    "start it: `lakemq up`, or `lakemq gateway`; the last line of its log says why it ended. "
+    "Where it runs elsewhere, name it by --broker"
+)
 _IF_THERE = "something listens there: see that it is a broker, and the gateway's log; if it hangs, stop and start it"
 _STOPS = ("nothing is written", "the log was full", "this follower has stopped")
 
@@ -95,12 +111,8 @@ def findings_of(broker: Broker, version: str) -> Iterator[Finding]:
     for reason in broker.silent:
         yield Finding(Grade.WRONG, broker.address, reason, "ask again; if it stays so, see the gateway's log")
     if broker.unready:
-        yield Finding(
-            Grade.DOWN,
-            broker.address,
-            broker.unready,
-            "see the disk's room and its errors (df, dmesg), and the gateway's log",
-        )
+        do = next((each for begin, each in _NO_ROOM.items() if broker.unready.startswith(begin)), _FAILED)
+        yield Finding(Grade.DOWN, broker.address, broker.unready, do)
     yield from _told(broker)
     yield from _jobs(broker)
     yield from _dead_letters(broker)
@@ -132,16 +144,17 @@ def _dead_letters(broker: Broker) -> Iterator[Finding]:
     stored: dict[str, int] = {}
     for topic in broker.topics:
         if (name := str(topic["topic"])).startswith(DEAD_LETTER_PREFIX):
-            ends = [each["max_offset"] - each["min_offset"] for each in topic["queues"]]
-            stored[name.removeprefix(DEAD_LETTER_PREFIX)] = sum(ends)
+            stored[name.removeprefix(DEAD_LETTER_PREFIX)] = sum(map(kept_in, topic["queues"]))
     told = {group: int(count) for group, count in broker.dead_open.items() if group != OTHER}
     for group in sorted({*stored, *told}):
         what = ""
         if told.get(group):
-            what = f"group {group} has {told[group]:,} open dead letters"
+            what = f"group {group} has {several(told[group], 'open dead letter')}"
         elif group not in told and stored.get(group) and broker.dead_open.get(OTHER) != 0:
             why = "metrics don't name this group" if broker.dead_open else "this user may not see metrics"
-            what = f"group {group} has {stored[group]:,} dead letters; how many are open is not known, as {why}"
+            what = (
+                f"group {group} has {several(stored[group], 'dead letter')}; how many are open is not known, as {why}"
+            )
         if what:
             do = f"look at them: `lakemq dead-letters list {group}`; redrive or discard those that are open"
             yield Finding(Grade.NOTE, broker.address, what, do)
@@ -158,10 +171,10 @@ def _consumers(broker: Broker) -> Iterator[Finding]:
                 f"`lakemq group show {group['group']}` says who; give them all the same",
             )
         if group.get("lag_total") and not group.get("consume_enabled", True):
-            what = f"group {group['group']} is paused, and {group['lag_total']:,} messages behind"
+            what = f"group {group['group']} is paused, and {several(group['lag_total'], 'message')} behind"
             yield Finding(Grade.NOTE, broker.address, what, f"resume it: `lakemq group resume {group['group']}`")
         elif group.get("lag_total") and not group.get("member_count"):
-            what = f"group {group['group']} is {group['lag_total']:,} messages behind, and nobody consumes"
+            what = f"group {group['group']} is {several(group['lag_total'], 'message')} behind, and nobody consumes"
             yield Finding(
                 Grade.NOTE, broker.address, what, f"start its consumers, or `lakemq group delete {group['group']}`"
             )
@@ -188,7 +201,12 @@ def _measured(broker: Broker) -> Iterator[Finding]:
     damaged = int(broker.metrics.get("lakemq_damaged_segments", 0))
     if damaged:
         what = f"{damaged} segments of the log are damaged, and nothing stands in for them"
-        yield Finding(Grade.DOWN, broker.address, what, "`lakemq log verify` says which; docs/reliability.md what then")
+        yield Finding(
+            Grade.DOWN,
+            broker.address,
+            what,
+            "`lakemq log verify` says which; docs/operate.md, LakemqDamaged, what then",
+        )
     if broker.metrics.get("loop_late", 0.0) > LATE_SHARE_MAX:
         share = broker.metrics["loop_late"]
         what = f"of {1 / share:,.0f} turns of its loop one came {LATE_S:g} s late or more: everybody waits then"

@@ -66,6 +66,7 @@ def look_at_machine(settings: Settings) -> Machine:
         lake_fault=lake_fault,
         java_fault=_fault_of(_check_java),
         jars_fault=_fault_of(_check_jars),
+        tls_fault=_fault_of(lambda: _check_tls(settings), "TLS needs"),
         files_max=_files_max(),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         sql_stays=_sql_stays(settings),
@@ -77,7 +78,7 @@ def _sql_stays(settings: Settings) -> str:
     behind = bool(gateway.trusted_proxies) or (gateway.advertise != "" and not leads_home(gateway.advertise))
     is_open = behind or not is_loopback(gateway.host)
     host = f"[{sql_http.host}]" if ":" in sql_http.host else sql_http.host
-    address = sql_http.advertise or f"http://{host}"
+    address = sql_http.advertise or f"{'https' if settings.tls.on else 'http'}://{host}"
     return address if sql_http.enabled and is_open and leads_home(address) else ""
 
 
@@ -158,6 +159,18 @@ def _check_jars() -> None:
 
     if not DELTA.installed():
         raise JarsUnavailable(f"they are not there: {GETS_THEM}, and so does the first start of the jobs")
+
+
+def _check_tls(settings: Settings) -> None:
+    """Raises `SettingsError` for files of TLS by which no client would connect after a start."""
+    files = settings.tls
+    if not files.on:
+        return
+    if os.access(files.key_file, os.R_OK) or not _is_seen(Path(files.key_file)):  # else it is another user's
+        # here: the client alone has no server
+        from lakemq.web.tls import check_files
+
+        check_files(files)
 
 
 def _files_max() -> int:

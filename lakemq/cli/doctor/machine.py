@@ -21,6 +21,7 @@ class Machine(NamedTuple):
     """`data_*` and `lake_*`: of the folders that the settings name. `lake_fault`: why the lake can't be used; empty
     where it can. `log_fault`: why a start would refuse the log, as far as a glance shows it. `token_mode`: of
     `admin.token`; None: there is none. `java_fault`, `jars_fault`: why the jobs would not start; empty: they would.
+    `tls_fault`: why no client would connect by TLS after a start; empty: they would, or it isn't spoken.
     `sql_stays`: the address of the jobs' SQL, where it leads clients on other machines to themselves, though the
     gateway lets such in; empty: it doesn't."""
 
@@ -36,6 +37,7 @@ class Machine(NamedTuple):
     lake_fault: str
     java_fault: str
     jars_fault: str
+    tls_fault: str
     files_max: int
     memory_bytes: int
     sql_stays: str
@@ -49,6 +51,9 @@ def findings_of(machine: Machine, sql_is_open: bool = False) -> Iterator[Finding
     for about, fault in (("Java", machine.java_fault), ("Spark's jars", machine.jars_fault)):
         if fault:
             yield Finding(Grade.WRONG, about, fault, "the jobs don't start without; the gateway does")
+    if machine.tls_fault:
+        do = "put a certificate that is valid, and its key, into the files of tls.cert_file and tls.key_file"
+        yield Finding(Grade.WRONG, "TLS", machine.tls_fault, do)
     if machine.files_max < FILES_MIN:
         what = f"a process may have {machine.files_max:,} files open, and each connection is one"
         yield Finding(

@@ -108,7 +108,6 @@ def _broker_row(each: Watched) -> BrokerRow:
     said = seen.described
     free, size = seen.one("lakemq_disk_free_bytes"), seen.one("lakemq_disk_bytes")
     late_s, turns = each.rate(_named("lakemq_loop_lag_seconds_sum")), each.rate(_named("lakemq_loop_lag_seconds_count"))
-    in_sync: list[int] = said.get("in_sync") or []
     return BrokerRow(
         str(said.get("name", each.broker)),
         said.get("replica", each.replica),
@@ -116,7 +115,7 @@ def _broker_row(each: Watched) -> BrokerRow:
         str(said.get("role", "")),
         "",
         said.get("epoch"),
-        ",".join(map(str, in_sync)),
+        _in_sync(said),
         said.get("follower_lag"),
         None if free is None or not size else 1 - free / size,
         seen.one("lakemq_disk_full_in_seconds"),
@@ -125,6 +124,14 @@ def _broker_row(each: Watched) -> BrokerRow:
         each.rate(_named("lakemq_messages_in_total")),
         each.rate(_named("lakemq_messages_out_total")),
     )
+
+
+def _in_sync(said: Mapping[str, Any]) -> str:
+    """Numbers of replicas, written as in their names, or that there is but the leader: a 0 would read as none."""
+    in_sync: list[int] = said.get("in_sync") or []
+    if in_sync == [said.get("replica")] and said.get("role") == "primary":
+        return "alone"
+    return ",".join(f"/{each}" for each in in_sync)
 
 
 def topic_rows(watched: Sequence[Watched], sort: str) -> list[TopicRow]:

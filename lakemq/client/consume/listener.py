@@ -208,7 +208,7 @@ class Terms(NamedTuple):
 def _by_error(number: int, error: BaseException, message: MessageView, terms: Terms) -> Failed:
     if isinstance(error, ConsumeLater):
         return Failed(number, error.delay_level, reason_of(error.reason, error.__cause__, terms.reasons))
-    comes = "" if terms.outlook is None else f": {terms.outlook.after(message.reconsume_times)}"
+    comes = "" if terms.outlook is None else f": {terms.outlook.after(message.reconsume_times, message.topic)}"
     logger.error("the listener failed on message %s of %s%s", message.message_id, message.topic, comes, exc_info=error)
     return Failed(number, 0, reason_of(error, reasons=terms.reasons))
 

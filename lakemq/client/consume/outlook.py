@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from lakemq.model.delay import LEVELS_MS, delay_of_level
@@ -12,16 +13,18 @@ RETRIES = 16
 
 
 class Outlook(NamedTuple):
-    """How a consumer retries. `max_reconsume_times` None: an orderly one has no limit, any other the broker's."""
+    """How a consumer retries. `max_reconsume_times` None: an orderly one has no limit, any other the broker's.
+    `by_topic`: what goes before it, where each topic has a listener with retries of its own."""
 
     orderly: bool
     broadcasting: bool
     max_reconsume_times: int | None
     suspend_s: float
+    by_topic: Mapping[str, int] = {}
 
-    def after(self, reconsume_times: int) -> str:
+    def after(self, reconsume_times: int, topic: str = "") -> str:
         """What happens next to a message on which the listener failed, after so many retries."""
-        limit = self.max_reconsume_times
+        limit = self.by_topic.get(topic, self.max_reconsume_times)
         is_last = limit is not None and reconsume_times >= limit
         attempt = f"attempt {reconsume_times + 1}"
         if self.broadcasting and (is_last or not self.orderly):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +49,8 @@ Invoke = Callable[[Work[MessageView], Terms], Awaitable[Outcome]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processing:
     """How messages are processed; what each means is said where a consumer is made. `cancels`: a listener that takes
-    too long can be cancelled, which a thread can't."""
+    too long can be cancelled, which a thread can't. `retries_by_topic`: of an application's listeners, which give up
+    by themselves."""
 
     invoke: Invoke
     cancels: bool
@@ -57,6 +58,7 @@ class Processing:
     take_max: int | None
     orderly: bool
     max_reconsume_times: int | None
+    retries_by_topic: Mapping[str, int]
     suspend_s: float
     consume_timeout_s: float | None
     limits: Limits
@@ -71,7 +73,11 @@ class PushEngine:
         self._how = processing
         self._member = Member(group, member, Holder(self._gain, self._lose), retries=True)
         self._outlook = Outlook(
-            processing.orderly, self._member.broadcasting, processing.max_reconsume_times, processing.suspend_s
+            processing.orderly,
+            self._member.broadcasting,
+            processing.max_reconsume_times,
+            processing.suspend_s,
+            processing.retries_by_topic,
         )
         self._api = self._member.api
         self._member.membership.on_enabled = self._follow_operator
@@ -380,7 +386,7 @@ class PushEngine:
             work.messages[number].message_id,
             held.queue,
             limit_s,
-            self._outlook.after(work.messages[number].reconsume_times),
+            self._outlook.after(work.messages[number].reconsume_times, work.messages[number].topic),
         )
         fresh = process.replace(work, [*failed, *rest])
         if self._how.cancels and running.task is not None:

@@ -113,6 +113,7 @@ def make_engine(group: str, invoke: Invoke, batch: bool, cancels: bool, options:
         take_max=batch_size if batch else None,
         orderly=own.pop("orderly", False),
         max_reconsume_times=own.pop("max_reconsume_times", None),
+        retries_by_topic=own.pop("retries_by_topic", {}),  # of applications only
         suspend_s=to_seconds(own.pop("suspend_s", 1.0), "suspend_s"),
         limits=own.pop("limits", Limits()),
         span=span_of(tracing, group),

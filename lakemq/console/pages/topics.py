@@ -15,6 +15,7 @@ from lakemq.console.queues import Said, queues_of
 from lakemq.console.rendering import segment
 from lakemq.console.visit import Visit
 from lakemq.contract import find_routes, routes
+from lakemq.contract.kept import kept_in
 from lakemq.model.access import Action, Kind, Resource
 from lakemq.model.errors import InvalidRequest, LakemqError
 from lakemq.model.names import is_system
@@ -56,7 +57,7 @@ def _figures(topic: dict[str, Any]) -> dict[str, Any]:
         "name": topic["topic"],
         "queues": len(queues),
         "permission": topic.get("permission", "rw"),
-        "messages": sum(each["max_offset"] - each["min_offset"] for each in queues),
+        "messages": sum(map(kept_in, queues)),
         "ever": sum(each["max_offset"] for each in queues),
     }
 

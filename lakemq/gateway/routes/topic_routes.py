@@ -45,7 +45,8 @@ class TopicBody(BaseModel):
 
 def describe(topic: Topic, min_offset: Callable[[Queue], int], spans: Mapping[int, Span] = _NO_SPANS) -> dict[str, Any]:
     """A topic as the contract shows it. `log_min_offset` is the first offset that is in the log still;
-    what comes before is in the lake. `expired` counts since the broker began. `spans`: by queue."""
+    what comes before is in the lake. `messages`: offsets that a crash or a restore skipped are none. `expired` counts
+    since the broker began. `spans`: by queue."""
     return {
         "topic": topic.name,
         "permission": topic.permission,
@@ -54,12 +55,14 @@ def describe(topic: Topic, min_offset: Callable[[Queue], int], spans: Mapping[in
         "queues": [
             {
                 "queue_id": queue.queue_id,
-                "min_offset": min_offset(queue),
+                "min_offset": begin,
                 "max_offset": queue.end_offset,
                 "log_min_offset": queue.begin_offset,
+                "messages": queue.visible_from(begin),
                 **(spans[queue.queue_id]._asdict() if queue.queue_id in spans else {}),
             }
             for queue in topic.queues
+            for begin in (min_offset(queue),)
         ],
     }
 

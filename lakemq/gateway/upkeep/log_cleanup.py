@@ -37,6 +37,7 @@ class LogCleanup:
         self._why: str | None = None
         self._outlook = DiskOutlook()
         self._said: list[str] = []
+        self._full: str | None = None
 
     def tell(self, position: int) -> None:
         """Somebody says that the lake holds everything below the position. That alone lets nothing go."""
@@ -67,7 +68,16 @@ class LogCleanup:
             if line.partition(":")[0] not in [said.partition(":")[0] for said in self._said]:
                 logger.warning("%s", line)
         self._said = self.degraded()
+        self._say_full(self._log.full)
         return removed
+
+    def _say_full(self, full: str | None) -> None:
+        """That messages are refused, and that they are taken again; `/readyz` says it too."""
+        if full is not None and self._full is None:
+            logger.error("no message is accepted: %s", full)
+        elif full is None and self._full is not None:
+            logger.info("messages are accepted again")
+        self._full = full
 
     def _note(self, found: Certain) -> None:
         position, why = found

@@ -40,10 +40,11 @@ _BYPASS = " If necessary set "
 """Begins advice to set Spark's settings, which a statement can't."""
 _HINTS = (
     ('"VARIANT"', "Cast it: body_json(body):amount::double"),
+    ("or view `topics`.", "A topic is a table once it has a schema: lakemq topic schema infer"),
     ("`try_variant_get`", "Of a body: try_variant_get(body_json(body), '$.amount', 'double'), which is NULL there"),
 )
-"""Of a field of `body_json` that is added or compared as it is, or that some body has with another type: what Spark's
-words have then, and what helps."""
+"""Of a field of `body_json` that is added or compared as it is, or that some body has with another type, and of a topic
+without a schema: what Spark's words have then, and what helps."""
 _FIELDS: dict[str, dict[str, tuple[int, str]]] = {
     "User": {"user_id": (1, "string"), "user_name": (2, "string")},
     "Sql": {"query": (1, "string")},

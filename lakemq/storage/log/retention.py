@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lakemq.model.grace import Grace
 from lakemq.model.steady_clock import Jump, Reading, SteadyClock
+from lakemq.model.written import size
 from lakemq.settings import Storage
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
@@ -135,11 +136,12 @@ class Retention:
         """Why nothing may be written, or None."""
         if (left := self._store.left()) is not None:
             return left
-        free, most, size = self.room()[0], self._settings.log_bytes_max, self._store.size
+        free, most, taken = self.room()[0], self._settings.log_bytes_max, self._store.size
         if free < self._settings.free_bytes_min:
-            return f"the disk has {free} bytes free, below storage.free_bytes_min"
-        if most and size >= most and not (self._drops and self.jump is None):  # else some go at the next look
-            return f"the log has {size} bytes, and storage.log_bytes_max is {most}"
+            least = self._settings.free_bytes_min
+            return f"the disk has {size(free)} free, below storage.free_bytes_min ({size(least)})"
+        if most and taken >= most and not (self._drops and self.jump is None):  # else some go at the next look
+            return f"the log has {size(taken)}, and storage.log_bytes_max is {size(most)}"
         return None
 
     def lacking(self) -> int:

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from lakemq.testing import start_gateway
+from tests.certificates import Authority
 from tests.cli.shell import Run
 from tests.gateway.access.asking import allow, ask_as, make_user, token_of
 from tests.gateway.redrive.test_dead_letter_list import bury
@@ -33,6 +34,7 @@ def test_a_broker_that_is_not_there_is_down(run: Run, tmp_path: Path) -> None:
     first, *others = findings(done.stdout)
     assert (first["grade"], first["about"]) == ("down", address)
     assert "start it: `lakemq up`" in first["do"]
+    assert "its log says why it ended" in first["do"], "a start that fails again and again is no remedy"
     assert ("note", "there is no log yet") in [(each["grade"], each["what"]) for each in others]
 
 
@@ -76,6 +78,7 @@ def test_this_machine_alone_is_looked_at(run: Run, tmp_path: Path) -> None:
         ({"GATEWAY__HOST": "192.0.2.1", "SQL_HTTP__ADVERTISE": "http://192.0.2.1:9"}, ""),
         ({"GATEWAY__ADVERTISE": "http://192.0.2.1:8080"}, "http://127.0.0.1"),
         ({"GATEWAY__ADVERTISE": "http://127.0.0.1:8080"}, ""),
+        ({"GATEWAY__HOST": "192.0.2.1", "TLS__CERT_FILE": "b.pem", "TLS__KEY_FILE": "b.key"}, "https://127.0.0.1"),
     ],
     ids=str,
 )
@@ -90,6 +93,26 @@ def test_sql_that_clients_elsewhere_cannot_reach_is_said(
     for each in found:
         assert f"the jobs' SQL, at {stays}, only to this one" in each["what"]
         assert "set sql_http.host, sql_http.port and sql_http.advertise" in each["do"]
+
+
+def test_a_certificate_by_which_no_client_would_connect_is_wrong(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a broker that is stopped nothing said it, and of one that runs on with its last certificate neither."""
+    authority = Authority(tmp_path / "authority")
+    sound, expired = authority.pair("sound"), authority.pair("expired", days=-1)
+    for cert, key, what in (
+        (sound.cert, sound.key, ""),
+        (expired.cert, expired.key, "it has expired"),
+        (sound.cert, expired.key, "the key of another certificate"),
+        (sound.cert, tmp_path / "none.key", "No such file"),
+    ):
+        monkeypatch.setenv("LAKEMQ_TLS__CERT_FILE", str(cert))
+        monkeypatch.setenv("LAKEMQ_TLS__KEY_FILE", str(key))
+        done = run("doctor", "--here", "--json", "--data-dir", str(tmp_path / "no"), "--lake", str(tmp_path))
+        found = [each for each in findings(done.stdout) if each["about"] == "TLS"]
+        assert [each["grade"] for each in found] == ["wrong"] * bool(what)
+        assert all(what in each["what"] for each in found)
 
 
 def test_a_log_that_no_gateway_would_start_with_is_down(run: Run, tmp_path: Path) -> None:
@@ -125,8 +148,8 @@ def test_what_a_broker_lacks_is_said_and_what_matters_most_first(run: Run, tmp_p
         shown = run("doctor", *options).stdout
     whats = [each["what"] for each in told]
     assert any(what.startswith("no jobs are running") for what in whats)
-    assert any(what.startswith("group idle is 1 messages behind") for what in whats)
-    assert "group held is paused, and 1 messages behind" in whats
+    assert any(what.startswith("group idle is 1 message behind") for what in whats)
+    assert "group held is paused, and 1 message behind" in whats
     assert [each["grade"] for each in told] == sorted((each["grade"] for each in told), key=ORDER.index)
     for each in told:
         assert f"{each['about']}: {each['what']}" in shown

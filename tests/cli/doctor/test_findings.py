@@ -24,6 +24,7 @@ SOUND = Machine(
     lake_fault="",
     java_fault="",
     jars_fault="",
+    tls_fault="",
     files_max=2**20,
     memory_bytes=8 * 2**30,
     sql_stays="",
@@ -77,6 +78,7 @@ DLQ = {"topic": "%DLQ%billing", "queues": [{"min_offset": 2, "max_offset": 7}, {
         ({"dead_open": {"billing": 2.0, "other": 3.0}}, Grade.NOTE, "group billing has 2 open dead letters"),
         ({"groups": [{"group": "g", "subscriptions_differ": True}]}, Grade.WRONG, "different ways"),
         ({"groups": [{"group": "g", "lag_total": 1200, "member_count": 0}]}, Grade.NOTE, "1,200 messages behind"),
+        ({"groups": [{"group": "g", "lag_total": 1, "member_count": 0}]}, Grade.NOTE, "is 1 message behind"),
         ({"silent": ["lists are busy"]}, Grade.WRONG, "lists are busy"),
         ({"ahead_s": -7.0}, Grade.WRONG, "differ by 7 s"),
         ({"version": "0.9"}, Grade.NOTE, "lakemq 0.9, and this is 1"),
@@ -97,6 +99,25 @@ def test_each_thing_that_is_wrong_with_a_broker_is_said(facts: dict[str, object]
 @pytest.mark.parametrize("dead_open", [{"billing": 0.0, "other": 3.0}, {"other": 0.0}])
 def test_dead_letters_that_are_not_open_any_more_are_nobody_s_concern(dead_open: dict[str, float]) -> None:
     assert of_broker(topics=[DLQ], dead_open=dead_open) == []
+
+
+@pytest.mark.parametrize(
+    ("unready", "do"),
+    [
+        ("the disk has 1.0 GiB free, below storage.free_bytes_min (2.0 GiB)", "make room"),
+        ("the log has 3.0 GiB, and storage.log_bytes_max is 2.0 GiB", "log_bytes_max"),
+        ("the log can't be written: Input/output error", "after a start"),
+    ],
+)
+def test_there_is_advice_for_each_reason_for_which_nothing_is_written(unready: str, do: str) -> None:
+    (found,) = of_broker(unready=unready)
+    assert do in found.do
+
+
+def test_a_replica_that_is_away_is_to_be_started() -> None:
+    """The advice was to read a page that has nothing about it."""
+    (found,) = of_broker(degraded=["replica 1 is no longer in sync"])
+    assert "start it" in found.do
 
 
 @pytest.mark.parametrize("begins", ADVICE)
@@ -125,6 +146,7 @@ def test_who_consumes_late_and_who_is_there_is_left_alone() -> None:
         ({"lake_fault": "no bucket of that name"}, Grade.WRONG, "no bucket"),
         ({"lake_exists": False}, Grade.NOTE, "no lake yet"),
         ({"java_fault": "there is none"}, Grade.WRONG, "there is none"),
+        ({"tls_fault": "it has expired"}, Grade.WRONG, "expired"),
         ({"jars_fault": "they are not there"}, Grade.WRONG, "not there"),
         ({"files_max": 1024}, Grade.SOON, "1,024 files"),
         ({"memory_bytes": 2**30}, Grade.SOON, "1.0 GiB of memory"),

@@ -97,7 +97,7 @@ def test_a_page_says_what_is_known_and_a_dash_for_what_is_not() -> None:
     assert words_of(lines, "broker-a/0")[1:] == [
         "primary",
         "3",
-        "0,1",
+        "/0,/1",
         "-",
         "-",
         "-",

@@ -121,7 +121,7 @@ def test_one_page_is_plain_text(run: Run, gateway: GatewayProcess) -> None:
     lines = done.stdout.splitlines()
     assert lines[0] == "lakemq top: 1 of 2 replicas answer"
     (row,) = [line.split() for line in lines if line.startswith("broker-a/0")]
-    assert row[1:4] == ["primary", "1", "0"]
+    assert row[1:4] == ["primary", "1", "alone"]
     assert int(row[row.index(gateway.url) - 1]) >= 1, "its own connection is open"
     assert any(line.startswith("http://127.0.0.1:1 ") and "Connection refused" in line for line in lines)
     assert [line.split()[:2] for line in lines if line.startswith(("orders", "payments"))] == [

@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from lakemq.contract.kept import kept_in
 from lakemq.testing import start_gateway
 from tests.gateway.http_client import connect, is_problem, produce, pull, pull_all, put_topic
 
@@ -17,7 +18,7 @@ def test_a_new_topic_is_201_and_the_same_again_is_200(http: httpx.Client, topic:
         assert response.json() == http.get(f"/v1/topics/{topic}").json()
     described = response.json()
     assert (described["topic"], described["permission"]) == (topic, "rw")
-    offsets = {"min_offset": 0, "max_offset": 0, "log_min_offset": 0}
+    offsets = {"min_offset": 0, "max_offset": 0, "log_min_offset": 0, "messages": 0}
     assert described["queues"] == [{"queue_id": number, **offsets} for number in range(3)]
 
 
@@ -210,3 +211,23 @@ def test_no_more_queues_of_all_topics_than_the_setting_says(tmp_path: Path) -> N
         assert is_problem(http.put("/v1/topics/a", json={"queues": 11 - there}), 400, "invalid_request")
         http.delete("/v1/topics/a")
         put_topic(http, "b", 10 - there)
+
+
+def test_offsets_that_a_crash_skipped_are_counted_as_no_messages(tmp_path: Path) -> None:
+    """`lakemq topic list` and the console said that a topic of one message had a million."""
+    gateway = start_gateway(tmp_path, storage__flush_interval_ms=60_000)
+    with connect(gateway) as http:
+        put_topic(http, "t", 1)
+        produce(http, "t", "kept", ack="sync")
+        produce(http, "t", "torn")
+    gateway.kill()
+    (segment,) = (tmp_path / "commitlog").glob("*.log")
+    with segment.open("r+b") as file:
+        file.truncate(segment.stat().st_size - 8)
+    with start_gateway(tmp_path) as gateway, connect(gateway) as http:
+        produce(http, "t", "new")
+        (queue,) = http.get("/v1/topics/t").json()["queues"]
+    assert queue["max_offset"] - queue["min_offset"] > 2
+    assert (queue["messages"], kept_in(queue)) == (2, 2)
+    del queue["messages"]
+    assert kept_in(queue) == queue["max_offset"], "an older broker doesn't say it"

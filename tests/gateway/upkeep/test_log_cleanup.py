@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from lakemq.gateway.upkeep.log_cleanup import LogCleanup
 from lakemq.settings import HOUR_MS, Settings
@@ -68,6 +71,25 @@ def test_what_the_lake_holds_of_another_log_is_not_taken_for_this_ones(tmp_path:
         http.put("/v1/broker/compacted", json={"compacted_position": 1})
         wait_until(lambda: any("is not of this log" in line for line in gateway.log))
         assert http.get("/v1/broker").json()["min_position"] == 0
+
+
+def test_the_gateways_log_says_when_messages_are_refused_and_when_they_are_accepted_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only `/readyz` said it: the gateway's log, to which doctor points, had nothing of a full disk."""
+    harness = LogHarness(tmp_path, free_bytes_min=2048).open()
+    log, settings = harness.log, Settings.model_validate({"lake": {"verify": False}})
+    cleanup = LogCleanup(settings, log, asyncio.to_thread)
+    harness.files.room_bytes = 1000
+    for _ in range(2):
+        harness.run(cleanup.clean_up())
+    said = "the disk has 1000 bytes free, below storage.free_bytes_min (2.0 KiB)"
+    assert caplog.text.count(f"no message is accepted: {said}") == 1
+    harness.files.room_bytes = None
+    with caplog.at_level(logging.INFO):
+        harness.run(cleanup.clean_up())
+    assert "messages are accepted again" in caplog.text
+    harness.close()
 
 
 def test_others_have_their_turns_while_many_segments_leave(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ def test_an_error_of_python_is_what_was_raised_last() -> None:
 def test_spark_s_own_complaint_is_its_first_line_without_class_and_state() -> None:
     text = "[TABLE_OR_VIEW_NOT_FOUND] The table or view `x` cannot be found. SQLSTATE: 42P01; line 1 pos 14"
     assert complaint(text) == "The table or view `x` cannot be found."
+    assert "lakemq topic schema infer" in complaint(text.replace("`x`", "`topics`.`x`"))
     divided = '[DIVIDE_BY_ZERO] Division by zero. Use `try_divide`. If necessary set "a" to "b". SQLSTATE: 22012'
     assert complaint(divided) == "Division by zero. Use `try_divide`."
     assert complaint(" \n") == "Spark gives no reason"
