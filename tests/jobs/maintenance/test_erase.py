@@ -350,12 +350,12 @@ def test_many_at_once_are_merged_away(scene: Scene) -> None:
         scene.spark.read.format("delta").load(str(scene.lake / table)).cache().count()
     scene.produce(30, "many")
     scene.compact()
-    assert erase._IN_LIST_MAX >= 30  # pyright: ignore[reportPrivateUsage]
-    erase._IN_LIST_MAX, before = 5, erase._IN_LIST_MAX  # pyright: ignore[reportPrivateUsage]
+    assert erase.IN_LIST_MAX >= 30
+    erase.IN_LIST_MAX, before = 5, erase.IN_LIST_MAX
     try:
         done = scene.run("erase", {"where": "topic = 'many'"})
     finally:
-        erase._IN_LIST_MAX = before  # pyright: ignore[reportPrivateUsage]
+        erase.IN_LIST_MAX = before
     assert (done.error, done.detail["messages"]) == (None, 30)
     scene.produced = {message for message in scene.produced if message[1] != "many"}
     scene.check()

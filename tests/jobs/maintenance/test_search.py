@@ -33,12 +33,12 @@ def put(lake: Path, begin: int, *rows: dict[str, Any]) -> None:
     append_rows(lake / "messages", pa.Table.from_pylist(filled, MESSAGES.schema))
 
 
-@pytest.mark.parametrize("listed_max", [search._IN_LIST_MAX, 0], ids=["listed", "joined"])  # pyright: ignore[reportPrivateUsage]
+@pytest.mark.parametrize("listed_max", [search.IN_LIST_MAX, 0], ids=["listed", "joined"])
 def test_what_came_meanwhile_leads_to_what_was_there(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed_max: int
 ) -> None:
     """By each kind of link; an id may hold what ends a text of SQL."""
-    monkeypatch.setattr(search, "_IN_LIST_MAX", listed_max)
+    monkeypatch.setattr(search, "IN_LIST_MAX", listed_max)
     put_tables(spark, tmp_path)
     odd = "it's \\' OR true --"
     put(
