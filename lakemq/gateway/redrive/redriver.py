@@ -23,7 +23,7 @@ from lakemq.model.errors import (
     LakeUnreadable,
     RedriveNotFound,
 )
-from lakemq.model.names import REDRIVE_TOPIC
+from lakemq.model.names import REDRIVE_TOPIC, dead_letter_topic
 from lakemq.storage.segment.rows import Row, make_row
 from lakemq.web.room import Room
 
@@ -144,17 +144,20 @@ class Redriver:
     # Looking up ------------------------------------------------------------------------------
 
     async def describe(
-        self, redrive_id: str, offset: int, results_max: int, check: Callable[[str], None]
+        self, redrive_id: str, offset: int, results_max: int, check: Callable[[str, bool], None]
     ) -> dict[str, Any]:
         """How a redrive is, with its results from `offset` on: `running`, `stopped` by an error until the next start,
-        `done`, or a `dry_run`. `check` may refuse that of its group. Raises `RedriveNotFound`, `LogDamaged`."""
+        `done`, or a `dry_run`. `check` may refuse that of its group, and is told whether its letters were deleted with
+        that since. Raises `RedriveNotFound`, `LogDamaged`."""
         position = self._position(redrive_id)
         run = self._runs.get(position)
         if run is not None:
             progress, state = run.progress, "running"
         else:
             progress, state = await self._look_up(position)
-        check(progress.redrive.group)
+        letters = dead_letter_topic(progress.redrive.group)
+        is_there = self._executor.log.topics.find_for(letters, position) is not None
+        check(progress.redrive.group, bool(progress.redrive.matched) and not is_there)
         shown = progress.describe(state, offset, results_max, self._executor.message_id)
         return {"redrive_id": redrive_id, **shown}
 

@@ -19,9 +19,10 @@ from lakemq.gateway.http.text import check_text
 from lakemq.gateway.redrive import Discarder, Listing, Redriver
 from lakemq.gateway.redrive.discarder import Discard
 from lakemq.gateway.redrive.letters import Wanted
-from lakemq.gateway.routes.topics_of_group import READS, sight_of_topics
+from lakemq.gateway.routes.topics_of_group import READS, sees_deleted, sight_of_topics
 from lakemq.model.access import Action, need_of_group
 from lakemq.model.dead_letter import LetterState
+from lakemq.model.errors import RedriveNotFound
 from lakemq.model.names import check_group, check_readable
 from lakemq.web.asgi import client_of
 
@@ -75,8 +76,11 @@ def make_router(redriver: Redriver, discarder: Discarder, listing: Listing, grou
         offset: Annotated[int, Query(ge=0, le=OFFSET_MAX)] = 0,
         results_max: Annotated[int, Query(alias="max", ge=0, le=RESULTS_MAX)] = 1_000,
     ) -> dict[str, Any]:
-        def check(group: str) -> None:
-            caller_of(request.scope).check(need_of_group((Action.GET, Action.UPDATE), group), "its group")
+        def check(group: str, is_deleted: bool) -> None:
+            caller = caller_of(request.scope)
+            caller.check(need_of_group((Action.GET, Action.UPDATE), group), "its group")
+            if is_deleted and not sees_deleted(caller):
+                raise RedriveNotFound(f"the group of redrive {redrive_id[:200]!r} was deleted")
 
         return await redriver.describe(redrive_id, offset, results_max, check)
 

@@ -27,9 +27,13 @@ def sight_of_topics(caller: Caller, actions: tuple[Action, ...] = _KNOWS) -> See
 def sees_waiting(caller: Caller, topics: TopicTable, topic: str, position: int) -> bool:
     """Whether who asks may see what waits for the topic since that position. If the topic was deleted meanwhile, he may
     have another of its name, or make one: then it takes the right to all of the log."""
-    if topics.find_for(topic, position) is not None or caller.trusted or not caller.name:
-        return True
-    return caller.may(_ALL_OF_LOG)
+    return topics.find_for(topic, position) is not None or sees_deleted(caller)
+
+
+def sees_deleted(caller: Caller) -> bool:
+    """Whether who asks may see what was deleted with a topic or a group: who reads all of the log has it anyway. Where
+    nobody says who he is there are no others."""
+    return caller.trusted or not caller.name or caller.may(_ALL_OF_LOG)
 
 
 def _all(_: str) -> bool:

@@ -77,7 +77,7 @@ class TopicChanges:
         async with self._recording:
             if name.startswith(SYSTEM_PREFIXES[0]):  # one a group: of the others there are only a few
                 self._check_room_for(name, 1)
-            await self._record({"op": "put", "topic": name, "queues": 1, "permission": "r"})
+            await self._record({"op": "put", "topic": name, "queues": 1, "permission": "r", "made": True})
             return self._log.topics.get(name)
 
     def _check_room_for(self, name: str, queues: int) -> None:

@@ -147,6 +147,8 @@ def test_what_was_deleted_with_its_topic_is_the_next_owners_neither(
     assert nack(admin, old).json()["messages"][0]["status"] == "ok"
     wait_until(lambda: len(letters(admin)) == 1)
     letter = letters(admin)[0]["message_id"]
+    asked = {"where": "body = 'secret of the first owner'", "dry_run": True}
+    redrive = admin.post("/v1/groups/owned/dead-letters/redrive", json=asked).json()["redrive_id"]
     assert admin.delete(topic).is_success
     shown = admin.get(f"/v1/messages/{letter}/history").json()["message"]
     assert shown["message_id"] == letter, "it is the group's still, and of the message no more is told"
@@ -158,8 +160,9 @@ def test_what_was_deleted_with_its_topic_is_the_next_owners_neither(
         assert answer.status_code == 200, answer.text
         return pa.ipc.open_stream(answer.content).read_all().column("body").to_pylist()
 
-    rights = allow("Topic:tenant", "Create", "Pub", "Sub"), allow("Group:owned", "Sub")
+    rights = allow("Topic:tenant", "Create", "Pub", "Sub"), allow("Group:owned", "Sub", "Update")
     with acting(gateway, admin, "second", *rights) as second:
+        assert is_problem(second.get(f"/v1/redrives/{redrive}"), 404, "redrive_not_found")
         assert rows(second, topics=f"tenant,{dead}") == []
         assert second.put(topic, json={"queues": 1}).status_code == 201
         new = produce(second, "new")
@@ -172,6 +175,10 @@ def test_what_was_deleted_with_its_topic_is_the_next_owners_neither(
         assert nack(second, new).json()["messages"][0]["status"] == "ok"
         wait_until(lambda: [each["body"] for each in letters(second)] == ["new"])
         assert rows(second, topics=dead) == [b"new"]
+        assert is_problem(second.get(f"/v1/redrives/{redrive}"), 404, "redrive_not_found")
+        own = second.post("/v1/groups/owned/dead-letters/redrive", json={"dry_run": True}).json()["redrive_id"]
+        assert second.get(f"/v1/redrives/{own}").json()["matched"] == 1
+    assert admin.get(f"/v1/redrives/{redrive}").json()["where"] == asked["where"]
     assert b"secret of the first owner" in rows(admin)
 
 

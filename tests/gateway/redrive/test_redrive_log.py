@@ -37,6 +37,10 @@ def harness(tmp_path: Path) -> Iterator[RoutingHarness]:
     harness.stop()
 
 
+def whoever(group: str, is_deleted: bool) -> None:
+    """May see each redrive."""
+
+
 def make_dead(harness: RoutingHarness, count: int, body: bytes = b"") -> list[int]:
     """Dead letters of the group, one a frame; returns their positions."""
     for number in range(count):
@@ -57,7 +61,7 @@ def finished(harness: RoutingHarness, redrive_id: str, state: str = "done") -> d
     """How the redrive is when it is done, or in that state."""
 
     for _ in range(int(WAIT_S / 0.01)):
-        shown = harness.run(harness.broker.redriver.describe(redrive_id, 0, 1_000, anybody))
+        shown = harness.run(harness.broker.redriver.describe(redrive_id, 0, 1_000, whoever))
         if shown["state"] == state:
             return shown
         harness.run(asyncio.sleep(0.01))
@@ -129,7 +133,7 @@ def test_a_redrive_that_left_the_log_is_not_found(harness: RoutingHarness) -> No
     fill_segments(harness)
     retain(harness)
     with pytest.raises(RedriveNotFound):
-        harness.run(harness.broker.redriver.describe(redrive_id, 0, 10, anybody))
+        harness.run(harness.broker.redriver.describe(redrive_id, 0, 10, whoever))
 
 
 def test_a_redrive_that_left_the_log_is_open_until_it_is_nowhere_to_be_read(harness: RoutingHarness) -> None:
@@ -157,7 +161,7 @@ def test_a_redrive_waits_for_room_on_the_disk(harness: RoutingHarness, monkeypat
     redrive_id = begin(harness, rate_per_s=100)
     harness.files.room_bytes = 1_000
     harness.run(asyncio.sleep(0.3))
-    assert harness.run(harness.broker.redriver.describe(redrive_id, 0, 0, anybody))["state"] == "running"
+    assert harness.run(harness.broker.redriver.describe(redrive_id, 0, 0, whoever))["state"] == "running"
     harness.files.room_bytes = None
     harness.broker.log.retain()
     shown = finished(harness, redrive_id)
