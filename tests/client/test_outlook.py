@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -109,3 +110,29 @@ def test_an_applications_log_counts_the_retries_of_the_listener_that_failed(
     with app:
         wait_until(lambda: "the listener failed" in caplog.text)
     assert "attempt 1 of 2," in caplog.text
+
+
+def test_a_listener_without_retries_that_takes_too_long_makes_a_dead_letter(
+    brisk: GatewayProcess, topic: str, group: str
+) -> None:
+    """It came again as often as another listener of the group allows."""
+    make_topic(brisk.url, topic, 1)
+    make_topic(brisk.url, f"{topic}-2", 1)
+    put(brisk.url, topic, ["x"])
+    calls, over = list[bytes](), threading.Event()
+    app = App(group, brokers=brisk.url, consume_from="first", consume_timeout_s=0.2)
+
+    @app.listener(topic, retries=0)
+    def hang(body: bytes) -> None:
+        calls.append(body)
+        over.wait()
+
+    @app.listener(f"{topic}-2")
+    def other(body: bytes) -> None: ...
+
+    with app:
+        try:
+            wait_until(lambda: is_there(brisk.url, f"%DLQ%{group}") and len(stored(brisk.url, f"%DLQ%{group}")) == 1)
+        finally:
+            over.set()
+    assert calls == [b"x"]

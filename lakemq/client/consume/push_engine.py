@@ -435,9 +435,21 @@ class PushEngine:
         else:
             held.suspend(work, LOCAL_RETRY_S)
 
+    def _is_last(self, message: MessageView) -> bool:
+        """Whether its listener has retries of its own, and none is left: so also where it took too long."""
+        limit = self._how.retries_by_topic.get(message.topic)
+        return limit is not None and message.reconsume_times >= limit
+
     async def _send_back(self, held: HeldQueue, work: Work[MessageView], failed: Sequence[Failed]) -> bool:
         """Have the broker bring them again later; False: it could not be told."""
-        ids = [NackedMessage(work.messages[each.number].message_id, each.delay_level, each.why) for each in failed]
+        messages = [work.messages[each.number] for each in failed]
+        levels = [
+            -1 if self._is_last(message) else each.delay_level for message, each in zip(messages, failed, strict=True)
+        ]
+        ids = [
+            NackedMessage(message.message_id, level, each.why)
+            for message, level, each in zip(messages, levels, failed, strict=True)
+        ]
         if self._member.broadcasting:
             logger.warning("%d messages of %s failed; broadcasting never retries", len(ids), held.queue)
             return True
