@@ -194,7 +194,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, object_store: ObjectStore) -
     # One on a disk goes by its own path all the same.
     lake = lake_in(object_store, "s3://any/lake", warehouse) if has_s3a() else Lake(dir=warehouse / "lake")
     settings = Settings(spark=Spark(conf=conf, driver_memory="1536m"), sql=Sql(port=0), lake=lake)
-    # It plans for half an hour: compiled well, it needs two thirds of the time.
+    # It plans for many minutes: what is hot has to be compiled well (`_WELL_WHEN_HOT`).
     session = start_session(settings, "lakemq tests", server=True)
     yield session
     session.stop()
