@@ -89,7 +89,8 @@ class App(NamedTuple):
 
 
 def make_app(broker: Broker) -> App:
-    """The application of an opened broker."""
+    """The application of a broker, which may not be open yet: that begins another state, so nothing here takes hold of
+    any."""
     with _BUILDING:
         return _make_app(broker)
 

@@ -25,6 +25,7 @@ from lakemq.model.access import Action, Kind, Need, Resource, need_of_group, nee
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.names import check_group, check_readable
 from lakemq.storage.disk.clock import Clock
+from lakemq.storage.log.commit_log import CommitLog
 from lakemq.storage.read.store import Store
 from lakemq.storage.state.topics import TopicTable
 from lakemq.web.asgi import client_of
@@ -53,7 +54,7 @@ class Ending(BaseModel):
 def make_router(waiting: Waiting, transactions: Transactions, store: Store, listing: Gate, clock: Clock) -> APIRouter:
     """The routes of one broker."""
     router = APIRouter()
-    topics, ids = store.log.topics, store.ids
+    log, ids = store.log, store.ids
 
     @serves(router, waiting_routes.SCHEDULED)
     async def scheduled(  # pyright: ignore[reportUnusedFunction]
@@ -70,7 +71,7 @@ def make_router(waiting: Waiting, transactions: Transactions, store: Store, list
         sees_topic = cache(sight_of_topics(caller, _SEES_SCHEDULED if where is None else _READS))
 
         def sees(name: str, position: int | None) -> bool:
-            return sees_topic(name) and (position is None or sees_waiting(caller, topics, name, position))
+            return sees_topic(name) and (position is None or sees_waiting(caller, log.topics, name, position))
 
         fits = None
         if where is not None:
@@ -93,12 +94,12 @@ def make_router(waiting: Waiting, transactions: Transactions, store: Store, list
         end = None if within_ms is None else min(begin + within_ms, NUMBER_MAX)
         return {"now_ms": now_ms} | await waiting.times(begin, end, buckets, client_of(request.scope))
 
-    _add_transactions(router, waiting, transactions, topics, clock)
+    _add_transactions(router, waiting, transactions, log, clock)
     return router
 
 
 def _add_transactions(
-    router: APIRouter, waiting: Waiting, transactions: Transactions, topics: TopicTable, clock: Clock
+    router: APIRouter, waiting: Waiting, transactions: Transactions, log: CommitLog, clock: Clock
 ) -> None:
     @serves(router, waiting_routes.TRANSACTIONS)
     async def open_transactions(  # pyright: ignore[reportUnusedFunction]
@@ -111,7 +112,7 @@ def _add_transactions(
     ) -> dict[str, Any]:
         wanted = _wanted(topic, key)
         of = None if group is None else check_group(group)
-        sees = _sight_of_halves(caller_of(request.scope), topics)
+        sees = _sight_of_halves(caller_of(request.scope), log.topics)
         page = await waiting.transactions(after, count_max, wanted, of, sees, client_of(request.scope))
         return {"now_ms": clock.now_ms(), "transactions": page.transactions, "next_after": page.following}
 

@@ -162,8 +162,9 @@ def body_bytes_of(batch: pa.RecordBatch) -> int:
     """The bytes of all bodies of a batch, which has one at least; none is null."""
     bodies = batch.column("body")
     # They stand one behind the other: Arrow's functions take five times as long to say it.
-    ends = memoryview(bodies.buffers()[1]).cast("i")
-    return ends[bodies.offset + len(bodies)] - ends[bodies.offset]
+    begin, end = bodies.offset, bodies.offset + len(bodies)
+    ends = memoryview(bodies.buffers()[1])[: 4 * (end + 1)].cast("i")  # whoever sent it may say that there is more
+    return ends[end] - ends[begin]
 
 
 def batch_mask(batch: pa.RecordBatch) -> int:

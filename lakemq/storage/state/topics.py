@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from operator import itemgetter
 from typing import Any, NotRequired, TypedDict
 from weakref import WeakSet
 
@@ -144,12 +146,14 @@ class Queue:
 
     def count_from(self, offset: int) -> int:
         """How many messages the queue was given from `offset` on."""
-        gaps = sum(end - max(begin, offset) for begin, end in self.gaps if end > offset)
+        first = bisect_right(self.gaps, offset, key=itemgetter(1))
+        gaps = sum(end - max(begin, offset) for begin, end in self.gaps[first:])
         return max(self.next_offset - offset - gaps, 0)
 
     def visible_from(self, offset: int) -> int:
         """How many of these consumers see."""
-        return self.count_from(offset) - self.count_from(max(offset, self.end_offset))
+        unseen = self.count_from(max(offset, self.end_offset)) if self.end_offset < self.next_offset else 0
+        return self.count_from(offset) - unseen
 
     def given_between(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """The ranges of offsets from `begin` on, below `end`, that were given to messages."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from lakemq.model.message_columns import STORED, Kind
 from lakemq.storage.segment.content import ROWS_MAX, Columns, Content, Rows, decode_content, encode_content, form
 from lakemq.storage.segment.frame import KIND_MESSAGES, FrameError, Meta
 from lakemq.storage.segment.row_codec import decode_rows, encode_rows
-from lakemq.storage.segment.rows import PayloadCodec, Row, make_row, rows_to_batch
+from lakemq.storage.segment.rows import PayloadCodec, Row, body_bytes_of, make_row, rows_to_batch
 
 PLAIN = PayloadCodec("none", 0)
 TEXT = st.text(max_size=5)
@@ -133,3 +134,9 @@ def test_a_property_without_a_value_is_refused() -> None:
 def test_what_a_column_cannot_hold_is_not_written(row: dict[str, Any]) -> None:
     with pytest.raises((struct.error, UnicodeEncodeError)):
         encode_rows([make_row(body=b"", **row)])
+
+
+def test_bodies_are_counted_whatever_is_behind_their_offsets() -> None:
+    offsets = struct.pack("<3i", 0, 3, 5) + b"?"  # a sender says how long the buffer is
+    bodies = pa.Array.from_buffers(pa.binary(), 2, [None, pa.py_buffer(offsets), pa.py_buffer(b"abcde")])
+    assert body_bytes_of(pa.RecordBatch.from_arrays([bodies], ["body"])) == 5
