@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from lakemq.gateway.routing.jobs import ALIVE_MS
-from lakemq.model.names import AUDIT_TOPIC
+from lakemq.model.names import AUDIT_TOPIC, HALF_TOPIC
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.access.asking import allow, ask_as, make_user, token_of
 from tests.gateway.http_client import is_problem, pull_all
-from tests.gateway.routing.asking import wait_until
+from tests.gateway.routing.asking import decide, position, wait_until
 from tests.standstill import within
 
 HALVES_BYTES = 2_000
@@ -220,7 +220,12 @@ def test_what_waited_for_a_deleted_topic_is_the_next_owners_neither(
         assert listed(heir) == set(own)
         assert heir.get(f"/v1/messages/{own[0]}").json()["body"] == "secret"
         assert heir.get(f"/v1/messages/{own[0]}/history").status_code == 200
-    assert admin.get(f"/v1/messages/{scheduled}/history").status_code == 200
+        decide(admin, "check", [position(half), position(own[1])])  # which writes them anew
+        anew = {each.get("transaction_id"): each["message_id"] for each in pull_all(admin, HALF_TOPIC)}
+        assert is_problem(heir.get(f"/v1/messages/{anew[half]}/history"), 404, "message_not_found")
+        assert heir.get(f"/v1/messages/{anew[own[1]]}/history").status_code == 200
+    for each in (scheduled, anew[half]):
+        assert admin.get(f"/v1/messages/{each}/history").status_code == 200
 
 
 def test_nacks_of_counted_ids_tell_no_names(gateway: GatewayProcess, admin: httpx.Client) -> None:
