@@ -81,6 +81,6 @@ def test_what_was_moved_on_is_recalled_while_the_lake_cannot_be_read(harness: Ro
         log.retention.drop(log.state)
     break_the_lake(harness, tmp_path / "lake")
     asked: list[str] = []
-    harness.run(router.recalls.recall(harness.id_of(scheduled), asked.append))
+    harness.run(router.recalls.recall(harness.id_of(scheduled), lambda topic, _: asked.append(topic)))
     assert set(asked) == {"orders"}
     assert not router.state.delays
