@@ -31,7 +31,7 @@ from lakemq.storage.read.reader import PositionPlan
 from lakemq.storage.read.store import Store
 from lakemq.storage.segment.slice import Slice, frames_bytes
 from lakemq.storage.slices.messages import to_dicts
-from lakemq.storage.state.routing_state import RoutingState
+from lakemq.storage.state.routing_state import RoutingState, position_of
 from lakemq.web.asgi import Client
 from lakemq.web.gate import Gate
 
@@ -132,7 +132,7 @@ class History:
     def _is_outlived(self, message: dict[str, Any]) -> bool:
         if message["topic"] not in _WAITED_IN:
             return False
-        return self._store.log.topics.find_for(message["real_topic"], message["position"]) is None
+        return self._store.log.topics.find_for(message["real_topic"], waits_since(message)) is None
 
     async def page(self, sent: dict[str, Any], groups: Sequence[str], place: Place, client: Client) -> Page:
         """What the log says of the message from the place on. Raises `Busy`, `LogDamaged`."""
@@ -249,6 +249,12 @@ class History:
             if (outcome := state.transactions.outcome(position)) == "rollback":
                 return {"for": "nothing", "outcome": outcome}
         return None
+
+
+def waits_since(message: dict[str, Any]) -> int:
+    """The position from which on what is scheduled, or a half, has waited: a check writes the half anew."""
+    origin = message.get("transaction_id") if message["topic"] == HALF_TOPIC else None
+    return int(message["position"]) if origin is None else position_of(origin)
 
 
 async def find_message(store: Store, cold: ColdReader, position: int) -> Slice | ColdSlice:

@@ -21,7 +21,7 @@ from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import Pause, all_of, respond
 from lakemq.gateway.http.text import check_text
 from lakemq.gateway.pull.cursor import CHARACTERS_MAX, pack_place, unpack_place
-from lakemq.gateway.pull.history import History, Place
+from lakemq.gateway.pull.history import History, Place, waits_since
 from lakemq.gateway.pull.search import TopicSearch, Wanted
 from lakemq.gateway.pull.standing import Standings
 from lakemq.gateway.redrive.columns import COLUMNS
@@ -115,7 +115,7 @@ def _add_history(
             waits = each["topic"] in (SCHEDULE_TOPIC, HALF_TOPIC)
             topic = each["real_topic"] if waits else each["topic"]
             caller.check(need_of_topic(READS, topic), "the message's topic")
-            if waits and not sees_waiting(caller, log.topics, topic, each["position"]):
+            if waits and not sees_waiting(caller, log.topics, topic, waits_since(each)):
                 raise MessageNotFound(f"the topic of message {message_id!r} was deleted")
         if history.is_deleted(traced.asked):
             raise MessageNotFound(f"the topic of message {message_id!r} was deleted")

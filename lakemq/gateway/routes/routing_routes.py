@@ -15,6 +15,7 @@ from lakemq.gateway.http.accept import ARROW
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.http.in_slices import respond
 from lakemq.gateway.http.long_body import LongBodyRoute
+from lakemq.gateway.routes.topics_of_group import sees_waiting
 from lakemq.gateway.routing.decisions import Posted
 from lakemq.gateway.routing.nacks import Nack
 from lakemq.gateway.routing.pending import Due
@@ -22,7 +23,7 @@ from lakemq.gateway.routing.router import Router
 from lakemq.gateway.work.workshop import Workshop
 from lakemq.model.access import Action, need_of_topic
 from lakemq.model.decide import Kind
-from lakemq.model.errors import InvalidRequest
+from lakemq.model.errors import InvalidRequest, MessageNotFound
 from lakemq.model.failure import GIVEN_MAX, failure
 from lakemq.model.names import check_group
 from lakemq.storage.log.commit_log import CommitLog
@@ -101,13 +102,7 @@ def make_router(routing: Router, log: CommitLog, answering: Workshop) -> APIRout
     """The routes of one broker."""
     router = APIRouter(route_class=LongBodyRoute)
 
-    @serves(router, routes.RECALL)
-    async def recall(request: Request, message_id: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        def check(topic: str) -> None:
-            caller_of(request.scope).check(need_of_topic((Action.PUB,), topic), "the message's topic")
-
-        await routing.recalls.recall(message_id, check)
-        return {"message_id": message_id, "recalled": True}
+    _add_recall(router, routing, log)
 
     @serves(router, routes.NACKS)
     async def nack(request: Request, group: str, body: NacksBody) -> Response:  # pyright: ignore[reportUnusedFunction]
@@ -150,3 +145,16 @@ def make_router(routing: Router, log: CommitLog, answering: Workshop) -> APIRout
         return {"accepted": accepted, "ignored": count - accepted}
 
     return router
+
+
+def _add_recall(router: APIRouter, routing: Router, log: CommitLog) -> None:
+    @serves(router, routes.RECALL)
+    async def recall(request: Request, message_id: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        def check(topic: str, position: int) -> None:
+            caller = caller_of(request.scope)
+            caller.check(need_of_topic((Action.PUB,), topic), "the message's topic")
+            if not sees_waiting(caller, log.topics, topic, position):
+                raise MessageNotFound(f"the log holds no message {message_id!r}")
+
+        await routing.recalls.recall(message_id, check)
+        return {"message_id": message_id, "recalled": True}

@@ -22,7 +22,7 @@ from lakemq.gateway.routing.due_list import START, Place
 from lakemq.gateway.routing.transactions import Transactions
 from lakemq.gateway.routing.waiting import SeesHalf, Waiting, Wanted
 from lakemq.model.access import Action, Kind, Need, Resource, need_of_group, need_of_topic
-from lakemq.model.errors import InvalidRequest
+from lakemq.model.errors import InvalidRequest, TransactionNotFound
 from lakemq.model.names import check_group, check_readable
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.log.commit_log import CommitLog
@@ -120,8 +120,11 @@ def _add_transactions(
     async def resolve_open(  # pyright: ignore[reportUnusedFunction]
         request: Request, group: str, half_id: Annotated[str, Path(max_length=ID_MAX)], body: Ending
     ) -> dict[str, Any]:
-        def check(topic: str) -> None:
-            caller_of(request.scope).check(need_of_topic(_PUB, topic), "the half message's topic")
+        def check(topic: str, position: int) -> None:
+            caller = caller_of(request.scope)
+            caller.check(need_of_topic(_PUB, topic), "the half message's topic")
+            if not sees_waiting(caller, topics, topic, position):
+                raise TransactionNotFound(f"no transaction begins with the half message {half_id!r}")
 
         await transactions.resolve_open(half_id, check_group(group), body.resolution, check)
         return {"half_id": half_id, "resolution": body.resolution}

@@ -106,6 +106,12 @@ class CheckOffers:
         else:
             self._offer(half.origin, intern(topic))
 
+    def withdraw(self, half: OpenHalf) -> None:
+        """That check, which was taken just now, is for nobody."""
+        offer = self._offers.get(half.origin)
+        if offer is not None and offer.cause == half.cause:
+            del self._offers[half.origin]
+
     def _offer(self, origin: int, topic: str) -> None:
         self._offers[origin] = _Offer(topic=topic)
         self._ready.setdefault(topic, {})[origin] = None

@@ -70,11 +70,12 @@ class Checks:
         while True:
             halves, next_ms = ([], None) if gone.done() else self._take(group, may)
             if halves:
-                read = await self._describe(halves)
+                read, outlived = await self._describe(halves)
+                self._withdraw(group, outlived)
                 found = self._keep(group, halves, read, may)
-                if found or not read:
+                if found or not (read or outlived):
                     return found
-                continue  # they are others', which is known of each of them now
+                continue  # they are others', which is known of each of them now, or nobody's
             left = deadline - loop.time()
             if left <= 0 or stopping or gone.done():
                 return []
@@ -122,15 +123,26 @@ class Checks:
             self._wake(group)
         return kept
 
-    async def _describe(self, halves: list[OpenHalf]) -> dict[int, dict[str, Any]]:
-        """The checks of those halves that can be read, by where they stand."""
+    def _withdraw(self, group: str, halves: list[OpenHalf]) -> None:
+        """Offer these to nobody: else they would be read for each poll, before others."""
+        if (offers := self._groups.get(group)) is None:
+            return
+        for half in halves:
+            offers.withdraw(half)
+        if not offers:
+            del self._groups[group]
+
+    async def _describe(self, halves: list[OpenHalf]) -> tuple[dict[int, dict[str, Any]], list[OpenHalf]]:
+        """The checks of those halves that can be read, by where they stand; and the halves whose topic was deleted."""
         by_cause = {half.cause: half for half in halves}
         checks: dict[int, dict[str, Any]] = {}
+        outlived: list[OpenHalf] = []
         async for part in self._executor.read_all(by_cause):
             for number in part.numbers:
                 half = by_cause[part.frame.meta.first_position + number]
                 if self._executor.log.topics.find_for(part.value("real_topic", number), half.origin) is None:
-                    continue  # its topic was deleted, whose name may be another's by now
+                    outlived.append(half)  # its topic's name may be another's by now
+                    continue
                 transaction_id = self._secret_ids.of(half.origin)
                 message = _describe(part, number, self._executor.ids)
                 message |= {"message_id": self._executor.message_id(half.origin), "topic": message["real_topic"]}
@@ -138,7 +150,7 @@ class Checks:
                 message.pop("deliver_at_ms", None)  # when it is checked again is the broker's matter
                 check = {"transaction_id": transaction_id, "check_times": half.check_times, "message": message}
                 checks[half.cause] = check
-        return checks
+        return checks, outlived
 
 
 def _describe(part: FrameRows, number: int, ids: MessageIds) -> dict[str, Any]:

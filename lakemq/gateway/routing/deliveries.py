@@ -260,30 +260,31 @@ class Deliveries:
     async def _move(self, causes: list[int], kept: set[int]) -> bool:
         """Whether that got on."""
         found = await self._executor.read_some(causes)
+        if found.lost:
+            await self._drop_lost(found.lost, kept)
+        topic = await self._executor.ensure_topic(SCHEDULE_TOPIC)
+        # From here to the write nothing comes in between: a topic of a name could be made again.
         parts, outlived = self._without_outlived(found.parts)
-        if outlived:
-            await self._drop(outlived, kept)
         if parts:
             scheduled = gather(parts)
             columns = as_moved(scheduled, self._executor.ids)
-            topic = await self._executor.ensure_topic(SCHEDULE_TOPIC)
             groups = [(topic.queues[0], scheduled.count_rows)]
             moved = scheduled.positions.to_pylist()
             kept.difference_update(moved)
             append = BatchAppend.of(to_batch(columns), groups)
             await self._executor.execute_claimed(append, moved)
-        if found.lost:
-            await self._drop_lost(found.lost, kept)
+        if outlived:
+            await self._drop(outlived, kept)
         return bool(found.parts or found.lost)
 
     def _without_outlived(self, parts: list[FrameRows]) -> tuple[list[FrameRows], dict[int, int | None]]:
-        """The rows that go on waiting; and with their dues those for whose topic there is another by now: moved beyond
-        the place where that was made, they would be taken for its own."""
+        """The rows that go on waiting; and with their dues those whose topic was deleted: moved beyond the place where
+        another of its name is made, maybe just now, they would be taken for its own."""
         topics, outlived = self._log.topics, dict[int, int | None]()
         for part in parts:
             names = part.values("real_topic")
             for (position, due), name in zip(_dues_of(part), names, strict=True):
-                if topics.find(name) is not None and topics.find_for(name, position) is None:
+                if topics.find_for(name, position) is None:
                     outlived[position] = due
         left = [part._replace(numbers=_without(part, outlived)) for part in parts] if outlived else parts
         return [part for part in left if part.numbers], outlived

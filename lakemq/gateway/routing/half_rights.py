@@ -13,6 +13,8 @@ from lakemq.storage.state.open_halves import OpenHalf
 
 Check = Callable[[str], None]
 """Raises for a topic to which somebody may not send."""
+CheckHalf = Callable[[str, int], None]
+"""Likewise, for a half that has waited since the position for the topic."""
 _ASKED = (Action.PUB,)
 
 

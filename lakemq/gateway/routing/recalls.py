@@ -16,8 +16,9 @@ class Recalls:
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
 
-    async def recall(self, message_id: str, check: Callable[[str], None]) -> None:
-        """See to it that the message is never delivered; twice is fine. `check` may refuse that of its topic.
+    async def recall(self, message_id: str, check: Callable[[str, int], None]) -> None:
+        """See to it that the message is never delivered; twice is fine. `check` may refuse that of its topic, to which
+        it was sent at the position.
 
         Raises `AlreadyDelivered`, `MessageNotFound`, `InvalidRequest` for a message that isn't
         scheduled, `StoreUnwritable`.
@@ -27,14 +28,14 @@ class Recalls:
         if (part := await self._executor.read_one(state.moved.get(asked, asked))) is not None:
             # Before anything is told of it: ids can be counted through.
             topic = part.run_of(part.numbers[0]).topic
-            check(part.value("real_topic", part.numbers[0]) if topic == SCHEDULE_TOPIC else topic)
+            check(part.value("real_topic", part.numbers[0]) if topic == SCHEDULE_TOPIC else topic, asked)
         while True:
             position = state.moved.get(asked, asked)
             await self._executor.settled([position])
             if asked in state.recalled:
                 return
             if position in state.delays:
-                if await self._recall(message_id, position, check):
+                if await self._recall(message_id, position, lambda topic: check(topic, asked)):
                     return
             elif position == state.moved.get(asked, asked):
                 raise await self._why_not(message_id, asked)

@@ -13,7 +13,7 @@ from lakemq.gateway.access.caller import Caller
 from lakemq.gateway.effects.executor import AT_ONCE_MAX, Executor, origin_of
 from lakemq.gateway.http.in_slices import Pause
 from lakemq.gateway.routing.committing import Committing
-from lakemq.gateway.routing.half_rights import Check, alone, check_of, refusals_of
+from lakemq.gateway.routing.half_rights import Check, CheckHalf, alone, check_of, refusals_of
 from lakemq.model.errors import (
     FlowControl,
     InvalidRequest,
@@ -105,10 +105,11 @@ class Transactions:
         if answer is not None:
             raise answer
 
-    async def resolve_open(self, half_id: str, group: str, resolution: str, check: Check) -> None:
+    async def resolve_open(self, half_id: str, group: str, resolution: str, check: CheckHalf) -> None:
         """Take one resolution of a transaction, by its first half, from who isn't its producer. The same resolution
         again is no error, also after it took effect, as long as the half can be read. `check` may refuse that of its
-        topic. Raises `TransactionNotFound`, `MessageNotFound`, and what `resolve` does."""
+        topic, for which it has waited since the position. Raises `TransactionNotFound`, `MessageNotFound`, and what
+        `resolve` does."""
         origin = self._executor.ids.position(half_id)
         transactions = self._executor.state.transactions
         half = transactions.find(origin)
@@ -118,7 +119,7 @@ class Transactions:
         topic = None if part is None else part.value("real_topic", part.numbers[0])
         if part is None or topic is None:
             raise TransactionNotFound(f"the half message {half_id!r} can't be found any more")
-        check(topic)
+        check(topic, origin)
         if part.value("group", part.numbers[0]) != group:
             raise InvalidRequest(f"the transaction is not of producer group {group!r}")
         await self.resolve(self._secret_ids.of(origin), group, resolution)

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from lakemq.gateway.routing.jobs import ALIVE_MS
-from lakemq.model.names import AUDIT_TOPIC
+from lakemq.model.names import AUDIT_TOPIC, HALF_TOPIC
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.access.asking import allow, ask_as, make_user, token_of
 from tests.gateway.http_client import is_problem, pull_all
-from tests.gateway.routing.asking import wait_until
+from tests.gateway.routing.asking import decide, position, wait_until
 from tests.standstill import within
 
 HALVES_BYTES = 2_000
@@ -220,7 +220,46 @@ def test_what_waited_for_a_deleted_topic_is_the_next_owners_neither(
         assert listed(heir) == set(own)
         assert heir.get(f"/v1/messages/{own[0]}").json()["body"] == "secret"
         assert heir.get(f"/v1/messages/{own[0]}/history").status_code == 200
-    assert admin.get(f"/v1/messages/{scheduled}/history").status_code == 200
+        decide(admin, "check", [position(half), position(own[1])])  # which writes them anew
+        anew = {each.get("transaction_id"): each["message_id"] for each in pull_all(admin, HALF_TOPIC)}
+        assert is_problem(heir.get(f"/v1/messages/{anew[half]}/history"), 404, "message_not_found")
+        assert heir.get(f"/v1/messages/{anew[own[1]]}/history").status_code == 200
+    for each in (scheduled, anew[half]):
+        assert admin.get(f"/v1/messages/{each}/history").status_code == 200
+
+
+def test_what_waited_for_a_deleted_topic_is_not_ended_by_the_next_owner(
+    gateway: GatewayProcess, admin: httpx.Client
+) -> None:
+    topic = "/v1/topics/bequest"
+    assert admin.put(topic, json={"queues": 1}).status_code == 201
+
+    def send(client: httpx.Client) -> tuple[str, str, str]:
+        said = {"messages": [{"body": "x", "delay_ms": 3_600_000}, {"body": "x"}]}
+        sent = client.post(f"{topic}/messages", json=said).json()["messages"]
+        half = {"messages": [{"body": "x"}]}
+        begun = client.post(f"{topic}/transactions", params={"producer_group": "pg"}, json=half).json()["transactions"]
+        return sent[0]["message_id"], sent[1]["message_id"], begun[0]["message_id"]
+
+    def end(client: httpx.Client, half_id: str) -> httpx.Response:
+        return client.post(f"/v1/producer-groups/pg/transactions/{half_id}", json={"resolution": "rollback"})
+
+    def assert_unknown(heir: httpx.Client) -> None:
+        for each in (scheduled, plain):
+            assert is_problem(heir.delete(f"/v1/messages/{each}"), 404, "message_not_found")
+        assert is_problem(end(heir, half), 404, "transaction_not_found")
+
+    scheduled, plain, half = send(admin)
+    assert admin.delete(topic).is_success
+    with acting(gateway, admin, "heiress", allow("Topic:bequest", "Create", "Pub"), allow("Group:pg", "Pub")) as heir:
+        assert_unknown(heir)
+        assert heir.put(topic, params={"auto": "true"}).is_success
+        assert_unknown(heir)
+        own, _, own_half = send(heir)
+        for client, message_id, half_id in ((heir, own, own_half), (admin, scheduled, half)):
+            assert client.delete(f"/v1/messages/{message_id}").json()["recalled"]
+            assert end(client, half_id).status_code == 200
+        assert_unknown(heir)
 
 
 def test_nacks_of_counted_ids_tell_no_names(gateway: GatewayProcess, admin: httpx.Client) -> None:

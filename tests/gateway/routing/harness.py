@@ -50,7 +50,7 @@ CONFIRM_MS = 60_000
 SETTLED_S_MAX = 60
 
 
-def anybody(_: str) -> None:
+def anybody(*_: object) -> None:
     """Who refuses nobody a topic, or a group."""
 
 

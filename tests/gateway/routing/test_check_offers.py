@@ -70,6 +70,17 @@ def test_what_is_of_a_topic_that_one_may_not_is_left_to_others() -> None:
     assert origins(scene.take(2 * ANSWER_MS, "mine", "theirs")) == [1]
 
 
+def test_what_is_for_nobody_is_not_offered_again() -> None:
+    scene = Scene(2)
+    gone, kept = scene.take(0)
+    scene.offers.withdraw(gone)
+    scene.offers.withdraw(OpenHalf(kept.origin, 7, 1, 0, "g"))  # it was read for another check
+    assert origins(scene.take(ANSWER_MS)) == [kept.origin]
+    scene.offers.withdraw(kept)
+    assert not scene.offers
+    assert scene.take(2 * ANSWER_MS) == []
+
+
 def test_a_poll_costs_what_it_takes_however_many_are_open() -> None:
     scene = Scene(MANY)
     scene.take(0, most=MANY // 2)

@@ -3,6 +3,7 @@ that wait."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from pyroaring import BitMap64
 
 from lakemq.gateway.effects.executor import AT_ONCE_MAX
 from lakemq.model.message import Draft
+from lakemq.model.names import SCHEDULE_TOPIC
 from lakemq.storage.lake.history import History
-from tests.gateway.routing.harness import RoutingHarness
+from lakemq.storage.state.topics import Topic
+from tests.gateway.routing.harness import TOPIC, RoutingHarness
 
 
 @pytest.fixture
@@ -81,6 +84,28 @@ def test_what_was_moved_on_is_recalled_while_the_lake_cannot_be_read(harness: Ro
         log.retention.drop(log.state)
     break_the_lake(harness, tmp_path / "lake")
     asked: list[str] = []
-    harness.run(router.recalls.recall(harness.id_of(scheduled), asked.append))
+    harness.run(router.recalls.recall(harness.id_of(scheduled), lambda topic, _: asked.append(topic)))
     assert set(asked) == {"orders"}
     assert not router.state.delays
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_what_moves_on_as_its_topic_is_made_again_moves_to_no_later_one(harness: RoutingHarness, is_made: bool) -> None:
+    """Whether that is made by then, or just being written."""
+    harness.run(harness.broker.topics.put(TOPIC, 1, "rw"))
+    harness.produce(Draft(b"old", delay_ms=3_600_000))
+    broker, executor = harness.broker, harness.broker.router.executor
+    ensure = executor.ensure_topic
+
+    async def as_it_is_made(name: str) -> Topic:
+        topic = await ensure(name)
+        if name == SCHEDULE_TOPIC:
+            await broker.topics.delete(TOPIC)
+            making = asyncio.ensure_future(broker.topics.put(TOPIC, 1, "rw"))
+            await (making if is_made else asyncio.sleep(0))
+        return topic
+
+    executor.ensure_topic = as_it_is_made
+    assert harness.run(broker.router.deliveries.clear_below(broker.log.next_position))
+    assert broker.log.topics.find(TOPIC) is not None
+    assert not broker.router.state.delays
