@@ -123,7 +123,7 @@ def _add_transactions(
         def check(topic: str, position: int) -> None:
             caller = caller_of(request.scope)
             caller.check(need_of_topic(_PUB, topic), "the half message's topic")
-            if not sees_waiting(caller, topics, topic, position):
+            if not sees_waiting(caller, log.topics, topic, position):
                 raise TransactionNotFound(f"no transaction begins with the half message {half_id!r}")
 
         await transactions.resolve_open(half_id, check_group(group), body.resolution, check)
