@@ -194,7 +194,8 @@ class Election:
         try:
             while not task.done():
                 await asyncio.wait([task], timeout=self._lookout.look_ms() / 1000)
-                await self._lookout.look()
+                if not task.done():  # a look is a question or two to the store
+                    await self._lookout.look()
             return await task
         finally:
             task.cancel()
