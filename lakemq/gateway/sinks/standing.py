@@ -8,14 +8,17 @@ from lakemq.storage.state.sinks import Sink, SinkState
 
 def may_be_taken_back(state: SinkState, staging: Staging, sink: str, confirmed: int, followed: int | None) -> bool:
     """Whether the sink's last commit isn't there for good. `confirmed`: how far the log is; `followed`: how far it was
-    as this broker began to lead; None: no other has ever had it, and then a commit goes only with its parts' files."""
+    as this broker began to lead, as far as it had heard; None: no other has ever had it. What was not confirmed then
+    goes only with its parts' files."""
     before = state.before.get(sink)
     if before is None:
         return False
-    if before.end > (confirmed if followed is None else min(confirmed, followed)):
+    if before.end > confirmed:
         return True
+    if followed is not None and before.end <= followed:
+        return False
     known = state.by_name[sink]
-    return followed is None and None in [committed_part(state, staging, sink, known.batch, name) for name in known.left]
+    return None in [committed_part(state, staging, sink, known.batch, name) for name in known.left]
 
 
 def what_stands(state: SinkState, sink: str) -> Sink | None:

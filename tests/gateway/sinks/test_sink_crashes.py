@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -28,15 +28,18 @@ BODIES = [str(number) for number in range(7)]
 
 
 class DyingFiles(FaultyFiles):
-    """Files whose disk dies at the `left`th write, flush, rename or removal from now on: of a write, half
-    is done."""
+    """Files whose disk dies at the `left`th write, flush, rename or removal from now on, or at the first one that
+    finds `at` to be so: of a write, half is done."""
 
     def __init__(self) -> None:
         super().__init__()
         self.left: int | None = None
+        self.at: Callable[[], bool] | None = None
 
     def _step(self) -> bool:
         """Whether this is the operation that the disk dies at; raises when it is dead already."""
+        if self.left is None and self.at is not None and self.at():
+            self.left = 1
         if self.left is None:
             return False
         self.left -= 1
@@ -144,21 +147,29 @@ def test_each_batch_is_stored_once_whichever_operation_the_disk_dies_at(tmp_path
             return
 
 
+def dies_with_left(harness: Crashing, batch: int, left: int) -> None:
+    """Have the disk die when so many parts of that batch are left to be stored. The state says when: how many
+    operations that takes varies, as what is stored is removed in a thread."""
+    dying = harness.files = DyingFiles()
+    harness.open(0)
+
+    def is_there() -> bool:
+        sink = harness.broker.sinks.state.by_name.get(SINK)
+        return sink is not None and (sink.batch, len(sink.left)) == (batch, left)
+
+    dying.at = is_there
+    with suppress(LakemqError, OSError):
+        harness.run(harness.write(CUTS[: batch + 1]))
+    assert dying.left is not None
+    assert is_there()
+
+
 def ended_between_commit_and_parts(folder: Path) -> Crashing:
     """A broker that died when a batch's commit was in its log, and its parts weren't."""
-    for step in count(1):
-        harness = Crashing(folder / str(step))
-        dying = harness.files = DyingFiles()
-        harness.open(0)
-        dying.left = step
-        with suppress(LakemqError, OSError):
-            harness.run(harness.write(CUTS[:1]))
-        left = list(harness.broker.sinks.state.unfinished())
-        harness.crash()
-        if left:
-            return harness
-        assert dying.left <= 0, "no step between the commit and the first part"
-    raise AssertionError
+    harness = Crashing(folder)
+    dies_with_left(harness, 0, len(CUTS[0]))
+    harness.crash()
+    return harness
 
 
 def test_a_part_that_is_lost_after_its_batch_was_committed_is_counted_and_holds_up_nothing(tmp_path: Path) -> None:
