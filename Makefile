@@ -73,7 +73,7 @@ lock: setup ## resolve requirements.lock anew from pyproject.toml
 	  --no-annotate --no-emit-index-url --python-version 3.11 -o requirements.lock
 
 docs: setup ## the documentation as a site, in site/html; no page of it needs a network
-	@$(BIN)/python -m tests.docs.site
+	@$(BIN)/python -m tests.docs.site --version "$(VERSION)"
 
 wheel: setup ## dist/lakemq-….whl, to be installed without this folder
 	@$(BIN)/python -m hatchling build -t wheel -d dist

@@ -5,14 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.console.browser import WAIT_MS, open_browser
 from tests.docs.documents import DOCUMENTS, ROOT
-from tests.docs.site import DIAGRAMS, OF_SITE, SEARCH, build
+from tests.docs.site import DIAGRAMS, OF_SITE, SEARCH, build, main
 
 LOADED = re.compile(r"<(?:script|img|iframe)[^>]* src=\"https?:|<link[^>]* href=\"https?:")
 
@@ -62,6 +68,37 @@ def test_the_search_answers_without_a_network(site: Path) -> None:
         found = page.locator("a", has_text="lakemq dead-letters redrive")
         expect(found.first).to_be_visible(timeout=WAIT_MS)
         assert [url for url in asked if not url.startswith(("file:", "blob:", "data:"))] == []
+
+
+def test_a_reader_chooses_among_the_versions_that_are_there(site: Path, tmp_path: Path) -> None:
+    for other in ("0.9.1", "0.10.0"):
+        shutil.copytree(site, tmp_path / "versions" / other)
+    main(["--into", str(tmp_path), "--version", "0.9"])
+    with served(tmp_path / "versions") as url, open_browser() as browser:
+        page = browser.new_page()
+        page.goto(url)
+        page.wait_for_url(f"{url}0.10.0/index.html")
+        page.goto(f"{url}0.9/docs/sql.html")
+        chosen = page.locator(".md-version__current")
+        expect(chosen).to_have_text("0.9", timeout=WAIT_MS)
+        chosen.focus()  # the list comes then
+        assert page.locator(".md-version__link").all_inner_texts() == ["0.10.0", "0.9.1", "0.9"]
+        page.locator(".md-version__link", has_text="0.10.0").click()
+        page.wait_for_url(re.compile(r"/0\.10\.0/"))
+    with pytest.raises(SystemExit, match="is no version"):
+        main(["--into", str(tmp_path), "--version", "../1"])
+
+
+@contextmanager
+def served(folder: Path) -> Generator[str]:
+    """A web server that has these files, as one would have the site."""
+    handler = partial(SimpleHTTPRequestHandler, directory=folder)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
 
 
 def test_every_diagram_is_drawn_without_a_network(site: Path) -> None:
