@@ -58,6 +58,7 @@ def look_at_machine(settings: Settings) -> Machine:
         data_exists=os.path.lexists(data),
         data_writable=os.access(there, os.W_OK | os.X_OK),
         log_fault=_fault_of(lambda: _check_log(data), "a gateway needs"),
+        damage=_damage(data),
         token_mode=_mode_of(data / "admin.token"),
         free_bytes=free_bytes,
         total_bytes=total_bytes,
@@ -144,6 +145,18 @@ def _check_log(data: Path) -> None:
             raise LogDamaged("`lakemq log repair` did not come to its end: run it once more")
     except OSError:  # another user's, or it has just left
         return
+
+
+def _damage(data: Path) -> str:
+    try:
+        if not (data / "commitlog").exists():
+            return ""
+        from lakemq.storage.mend.verify import glance_at_newest  # here: as above
+
+        found = glance_at_newest(data)
+    except (LakemqError, ImportError, OSError):
+        return ""  # as a start would say; or it is another user's
+    return "" if found is None else f"{found.segment} is damaged at byte {found.offset}: {found.reason}"
 
 
 def _check_java() -> None:

@@ -19,8 +19,9 @@ _GB = 2**30
 
 class Machine(NamedTuple):
     """`data_*` and `lake_*`: of the folders that the settings name. `lake_fault`: why the lake can't be used; empty
-    where it can. `log_fault`: why a start would refuse the log, as far as a glance shows it. `token_mode`: of
-    `admin.token`; None: there is none. `java_fault`, `jars_fault`: why the jobs would not start; empty: they would.
+    where it can. `log_fault`: why a start would refuse the log, as far as a glance shows it. `damage`: what of the
+    newest segment can't be read, though it was on disk. `token_mode`: of `admin.token`; None: there is none.
+    `java_fault`, `jars_fault`: why the jobs would not start; empty: they would.
     `tls_fault`: why no client would connect by TLS after a start; empty: they would, or it isn't spoken.
     `sql_stays`: the address of the jobs' SQL, where it leads clients on other machines to themselves, though the
     gateway lets such in; empty: it doesn't."""
@@ -29,6 +30,7 @@ class Machine(NamedTuple):
     data_exists: bool
     data_writable: bool
     log_fault: str
+    damage: str
     token_mode: int | None
     free_bytes: int
     total_bytes: int
@@ -81,6 +83,14 @@ def _disk(machine: Machine) -> Iterator[Finding]:
     if machine.log_fault:
         yield Finding(
             Grade.DOWN, about, machine.log_fault, "until then no gateway starts on it; its files are left as they are"
+        )
+    if machine.damage:
+        yield Finding(
+            Grade.WRONG,
+            about,
+            machine.damage,
+            f"`lakemq log verify --data-dir {about}`, with the gateway stopped, shows all damage. A start mends"
+            f" what the lake holds; where it refuses, `lakemq log repair --data-dir {about}` keeps what can be read",
         )
     if machine.token_mode is not None and machine.token_mode & _OTHERS_READ:
         what = f"others can read admin.token (mode {machine.token_mode:04o}): whoever reads it may do everything"

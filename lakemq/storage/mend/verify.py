@@ -9,7 +9,8 @@ from typing import NamedTuple
 from lakemq.model.errors import LakemqError
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.cutting import CUTTING
-from lakemq.storage.log.recovery import REPAIRING, interrupted, list_segments_of_closed
+from lakemq.storage.log.flush_mark import read_flush_mark
+from lakemq.storage.log.recovery import REPAIRING, interrupted, list_segments, list_segments_of_closed
 from lakemq.storage.segment.frame import KIND_HOLE, Meta
 from lakemq.storage.segment.scan import Broken, find_frame, scan
 from lakemq.storage.segment.segment import Segment
@@ -106,6 +107,32 @@ def verify_log(data_dir: Path, files: Files | None = None) -> LogReport:
         reports.append(report)
         damages += report.damages
     return LogReport(reports, damages)
+
+
+def glance_at_newest(data_dir: Path, files: Files | None = None) -> Damage | None:
+    """The first damage in what was on disk of the newest segment, of a log that a gateway may have open: what looks
+    damaged while it is written, is read again. None where there is no log. Raises `LakemqError`, `OSError`."""
+    files, directory = files or Files(), data_dir / "commitlog"
+    if not directory.is_dir():
+        return None
+    first = _damage_of_newest(files, directory)
+    return first if first is not None and _damage_of_newest(files, directory) == first else None
+
+
+def _damage_of_newest(files: Files, directory: Path) -> Damage | None:
+    mark = read_flush_mark(files, directory)
+    newest = [each for each in list_segments(files, directory) if each.base_position == mark.base_position][-1:]
+    for segment in newest:
+        try:
+            there = min(mark.size, files.size(segment.open_read()))
+            broken = (each for each in stretches(segment, there) if each.meta is None)
+            for each in broken:
+                return Damage(segment.path.name, each.offset, each.size, each.reason)
+            if there < mark.size:
+                return Damage(segment.path.name, there, mark.size - there, "it ends before what was flushed")
+        finally:
+            segment.close()
+    return None
 
 
 def _verify_segment(files: Files, segment: Segment) -> SegmentReport:

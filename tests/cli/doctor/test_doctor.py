@@ -133,6 +133,31 @@ def test_a_log_that_no_gateway_would_start_with_is_down(run: Run, tmp_path: Path
     assert "run it once more" in run("doctor", "--here", *folders).stdout
 
 
+def test_damage_of_the_newest_segment_is_said(run: Run, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with start_gateway(data) as gateway:
+        for body in (b"first", b"second"):
+            httpx.post(f"{gateway.url}/v1/topics/t/messages", content=body, timeout=60).raise_for_status()
+    (segment,) = (data / "commitlog").glob("*.log")
+    whole = segment.read_bytes()
+
+    def told() -> list[str]:
+        done = run("doctor", "--here", "--json", "--data-dir", str(data), "--lake", str(tmp_path))
+        found = [each for each in findings(done.stdout) if "log verify" in each["do"]]
+        assert all((each["grade"], each["about"]) == ("wrong", str(data)) for each in found)
+        return [each["what"] for each in found]
+
+    assert told() == []
+    segment.write_bytes(whole + b"torn as it was written")  # no damage: it wasn't on disk yet, and a start cuts it off
+    assert told() == []
+    segment.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert told() == [
+        f"{segment.name} is damaged at byte {whole.rindex(whole[:4])}: the payload's checksum does not match"
+    ]
+    segment.write_bytes(whole[:-1])
+    assert segment.name in told()[0]
+
+
 def test_what_a_broker_lacks_is_said_and_what_matters_most_first(run: Run, tmp_path: Path) -> None:
     data = tmp_path / "data"
     with start_gateway(data) as gateway:
