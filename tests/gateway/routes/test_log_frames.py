@@ -17,6 +17,7 @@ from lakemq.storage.segment.frame import KIND_HOLE, KIND_MESSAGES, KIND_STATE, M
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.cold.lakes import wait_until_all_left
 from tests.gateway.http_client import connect, is_problem, produce, put_topic
+from tests.gateway.routing.asking import wait_until
 
 FRAMES = "application/vnd.lakemq.frames"
 TOPICS = ("red", "green", "blue")
@@ -35,7 +36,15 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[GatewayProce
             produce(http, topic, f"{topic}-{number}-" + "x" * 15_000, *(["more"] * (number % 5)))
         assert http.post("/v1/log/erasures", json={"positions": [50, 51]}).status_code == 200
         assert len(files(data_dir)) > 2
+        wait_until(lambda: is_all_on_disk(http))
+        follow(http)  # an answer ends where another segment's index would have to be read: now all are known
         yield gateway, http, data_dir
+
+
+def is_all_on_disk(http: httpx.Client) -> bool:
+    """Whether what was sent, which is answered when it is written, is on disk."""
+    broker = http.get("/v1/broker").json()
+    return broker["flushed_position"] == broker["max_position"]
 
 
 def files(data_dir: Path) -> list[Path]:
