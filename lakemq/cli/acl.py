@@ -13,7 +13,7 @@ import typer
 from lakemq.cli.brokers import ask_each, said_of
 from lakemq.cli.open_brokers import connect_with_warning
 from lakemq.cli.options import AsJson, Broker, Nameservers
-from lakemq.cli.output import note, write_line
+from lakemq.cli.output import note, write_json, write_line
 from lakemq.cli.user import NOT_THERE, Name, show_policies
 from lakemq.model.errors import InvalidRequest
 
@@ -44,7 +44,7 @@ def list_policies(
             show_policies(policies, f"{user}{name and f' at {name}'}")
             continue
         for each in policies:
-            write_line(orjson.dumps({**each, **said_of(name)}).decode())
+            write_json({**each, **said_of(name)})
 
 
 @app.command("set")
@@ -138,7 +138,7 @@ def check(
         found = ask_each(brokers, lambda client: client.users.may(user, action, resource, source), ())
     for name, (allowed, by) in found.items():
         if as_json:
-            write_line(orjson.dumps({"allowed": allowed, "by": by, **said_of(name)}).decode())
+            write_json({"allowed": allowed, "by": by, **said_of(name)})
         else:
             write_line(f"{'allowed' if allowed else 'denied'}{name and f' at {name}'}: {by}")
     if not all(allowed for allowed, _ in found.values()):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import orjson
 import typer
 
 from lakemq.cli.options import AsJson, BrokerName, DataDir, LakeDir, settings_of
-from lakemq.cli.output import note, write_line
+from lakemq.cli.output import note, write_json, write_line
 
 
 def backup(
@@ -55,7 +54,7 @@ def backup(
         content = {"log_id": manifest.log_id, "files": len(manifest.files), "bytes": made.bytes}
         content |= {"first_position": manifest.first_position, "next_position": manifest.next_position}
         content |= {"tables": [each.name for each in manifest.tables], "missing_below": made.missing_below}
-        write_line(orjson.dumps(content).decode())
+        write_json(content)
         return
     write_line(f"the log from position {manifest.first_position:,} to {manifest.next_position - 1:,}")
     for table in manifest.tables:
@@ -91,7 +90,7 @@ def restore(
         content = {"log_id": restored.log_id, "messages": restored.messages}
         content |= {"next_position": restored.manifest.next_position, "missing_below": restored.missing_below}
         content |= {"broker": restored.manifest.broker or None}
-        write_line(orjson.dumps(content).decode())
+        write_json(content)
         return
     write_line(f"{restored.messages:,} messages in the log in {settings.storage.data_dir}")
     if restored.manifest.tables:

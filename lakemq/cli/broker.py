@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 from rich.text import Text
 
 from lakemq.cli import shown
 from lakemq.cli.log_level import log_level
 from lakemq.cli.options import AsJson, Broker, Nameservers
-from lakemq.cli.output import note, remark, stdout, write_line
+from lakemq.cli.output import note, remark, stdout, write_json
 from lakemq.cli.replicas import Replica, address_of_leader, find_replicas, leaders, of_one_broker
 from lakemq.model.errors import InvalidRequest
 from lakemq.model.primary import FOLLOWER, PRIMARY
@@ -50,7 +49,7 @@ def list_brokers(
     rows = [_row(each, leading.get(each.broker)) for each in replicas]
     if as_json:
         for row in rows:
-            write_line(orjson.dumps(row).decode())
+            write_json(row)
         return
     table = shown.table("broker", "replica", *map(shown.whole, _WHOLE), *_COLUMNS)
     for row in rows:
@@ -195,6 +194,6 @@ def _at(address: str) -> HttpClient:
 
 def _tell(as_json: bool, said: dict[str, Any], text: str) -> None:
     if as_json:
-        write_line(orjson.dumps(said).decode())
+        write_json(said)
     else:
         note(text)

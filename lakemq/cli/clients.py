@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import orjson
 import typer
 
 from lakemq.cli import shown
 from lakemq.cli.brokers import ask_each, connect_all, said_of
 from lakemq.cli.options import AsJson, Broker, Nameservers
-from lakemq.cli.output import stdout, write_line
+from lakemq.cli.output import stdout, write_json
 
 TOPICS_SHOWN_MAX = 5
 
@@ -44,7 +43,7 @@ def show_clients(found: dict[str, list[dict[str, Any]]], as_json: bool) -> None:
     listed = [{**each, **said_of(name)} for name, of_broker in found.items() for each in of_broker]
     if as_json:
         for each in listed:
-            write_line(orjson.dumps(each).decode())
+            write_json(each)
         return
     who = ("user", "address") if any("address" in each for each in listed) else ()
     columns = ("client", *said_of(*found), "kind", "group", *who, "speaks", "last seen", "has", "buffered", "")

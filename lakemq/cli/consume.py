@@ -14,7 +14,7 @@ import typer
 from lakemq.cli.delay import moment_ms
 from lakemq.cli.options import AsJson, Broker, Filter, Nameservers, Tags, broker_url, name_servers
 from lakemq.cli.output import remark, stdout
-from lakemq.cli.shown import message_line, write_json
+from lakemq.cli.shown import message_line, write_message
 from lakemq.model.stop_signals import stop_signals
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _show(batch: MessageBatch, as_json: bool) -> None:
     console = stdout()
     for message in batch:
         if as_json:
-            write_json(message)
+            write_message(message)
         else:
             console.print(message_line(message), soft_wrap=True)
     sys.stdout.flush()

@@ -14,7 +14,7 @@ from lakemq.cli import shown
 from lakemq.cli.brokers import ask_each, connect_all, said_of, the_one_of
 from lakemq.cli.delay import moment_ms
 from lakemq.cli.options import AsJson, Broker, Nameservers
-from lakemq.cli.output import progress, remark, stdout, write_line
+from lakemq.cli.output import progress, remark, stdout, write_json, write_line
 from lakemq.client.dead_letter import DeadLetterState, count_causes
 from lakemq.client.message import encode_message
 from lakemq.model.causes import Causes
@@ -81,7 +81,7 @@ def list_letters(
     if as_json:
         for name, (letters, _) in found.items():
             for letter in letters:
-                write_line(orjson.dumps({**letter._asdict(), **said_of(name)}).decode())
+                write_json({**letter._asdict(), **said_of(name)})
     else:
         stdout().print(_table(found))
     if any(more for _, more in found.values()):
@@ -118,7 +118,7 @@ def causes(
     if as_json:
         for each in counted.most():
             line = {"cause": each.name, "letters": each.letters}
-            write_line(orjson.dumps(line | {"oldest_ms": each.oldest_ms, "newest_ms": each.newest_ms}).decode())
+            write_json(line | {"oldest_ms": each.oldest_ms, "newest_ms": each.newest_ms})
     else:
         made = shown.table("letters", "cause", shown.whole("oldest"), shown.whole("newest"))
         for each in counted.most():
@@ -221,7 +221,7 @@ def show(
     said = letter._asdict() | {"queue_id": message.queue_id}
     content = said | {name: value for name, value in encode_message(message).items() if name not in said}
     if as_json:
-        write_line(orjson.dumps(content).decode())
+        write_json(content)
         return
     table = Table.grid(padding=(0, 2))
     for name, value in content.items():
@@ -263,7 +263,7 @@ def redrive(
         done = {name: _wait(clients[name], each.redrive_id) for name, each in started.items()}
     if as_json:
         for name, each in done.items():
-            write_line(orjson.dumps({"redrive_id": started[name].redrive_id} | each | said_of(name)).decode())
+            write_json({"redrive_id": started[name].redrive_id} | each | said_of(name))
         return
     matched = sum(each.matched for each in started.values())
     if dry_run:
@@ -313,7 +313,7 @@ def discard(
             found = ask_each(brokers, lambda client: client.discard(group, where), _NOT_THERE)
     if as_json:
         for name, each in found.items():
-            write_line(orjson.dumps(each | said_of(name)).decode())
+            write_json(each | said_of(name))
         return
     matched, discarded = _sum(found, "matched"), _sum(found, "discarded")
     if dry_run:
@@ -356,7 +356,7 @@ def watch(
             results += done["results"]
     if as_json:
         for each in results:
-            write_line(orjson.dumps(each).decode())
+            write_json(each)
         return
     made = shown.table(
         shown.whole("dead letter"), "status", shown.whole("sent again as"), title=f"{done['group']}: {done['state']}"

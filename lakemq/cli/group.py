@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 from rich.text import Text
 
@@ -14,7 +13,7 @@ from lakemq.cli.clients import show_clients
 from lakemq.cli.dead_letters import redrive
 from lakemq.cli.delay import moment_ms
 from lakemq.cli.options import AsJson, Broker, Nameservers
-from lakemq.cli.output import remark, stdout, write_line
+from lakemq.cli.output import remark, stdout, write_json
 from lakemq.model.errors import ClientNotFound, GroupNotFound, TopicNotFound
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def list_groups(
     ]
     if as_json:
         for group in groups:
-            write_line(orjson.dumps(group).decode())
+            write_json(group)
         return
     made = shown.table("group", *said_of(*found), "members", "topics", "behind", "")
     for group in sorted(groups, key=lambda each: each["group"]):
@@ -75,7 +74,7 @@ def show(
         found = ask_each(brokers, lambda client: client.group(group), _NOT_THERE)
     if as_json:
         for name, content in found.items():
-            write_line(orjson.dumps({**content, **said_of(name)}).decode())
+            write_json({**content, **said_of(name)})
         return
     for name, content in found.items():
         _show_members(content, name)
@@ -105,7 +104,7 @@ def lag(
     if as_json:
         for name, content in found.items():
             for entry in content["lag"]:
-                write_line(orjson.dumps({**entry, **said_of(name)}).decode())
+                write_json({**entry, **said_of(name)})
         return
     _show_lag(group, found)
 
@@ -137,7 +136,7 @@ def reset(
         for name, offsets in found.items():
             for queue_id, offset in offsets.items():
                 entry = {"topic": topic, "queue_id": queue_id, "offset": offset}
-                write_line(orjson.dumps({**entry, **said_of(name)}).decode())
+                write_json({**entry, **said_of(name)})
         return
     made = shown.table(*said_of(*found), "queue", "offset", title=f"{group}: {topic}")
     for name, offsets in found.items():

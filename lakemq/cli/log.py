@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import orjson
 import typer
 from rich.table import Table
 
 from lakemq.cli.options import BrokerName, DataDir, settings_of
-from lakemq.cli.output import remark, stdout, write_line
+from lakemq.cli.output import remark, stdout, write_json, write_line
 
 if TYPE_CHECKING:
     from lakemq.storage.mend.verify import Damage
@@ -89,7 +88,7 @@ def show(
     from lakemq.storage.slices.kept_frames import messages_in
 
     for message in messages_in(file, settings_of(context, broker__name=broker_name).broker.name):
-        write_line(orjson.dumps(message).decode())
+        write_json(message)
 
 
 def _show_damages(damages: Iterable[Damage]) -> None:

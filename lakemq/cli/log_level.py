@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
 from lakemq.cli import shown
 from lakemq.cli.delay import milliseconds
 from lakemq.cli.options import AsJson, Broker, Nameservers
-from lakemq.cli.output import remark, stdout, write_line
+from lakemq.cli.output import remark, stdout, write_json
 from lakemq.cli.replicas import Replica, find_replicas
 from lakemq.model.errors import LakemqError
 from lakemq.model.primary import PRIMARY
@@ -70,7 +69,7 @@ def log_level(
             remark(f"{each.address}: {said}")
         elif as_json:
             where = {"broker": each.broker, "replica": each.number, "address": each.address}
-            write_line(orjson.dumps({**where, **said}).decode())
+            write_json({**where, **said})
     if not as_json and (shows := [(each, said) for each, said in found if not isinstance(said, str)]):
         _show(shows)
     if any(isinstance(said, str) for _, said in found):

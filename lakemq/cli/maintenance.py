@@ -11,8 +11,9 @@ import typer
 from rich.table import Table
 
 from lakemq.cli.options import AsJson, Broker, LakeDir, broker_url, settings_of
-from lakemq.cli.output import remark, stdout, write_line
+from lakemq.cli.output import remark, stdout, write_json, write_line
 from lakemq.cli.quiet import STDERR, quiet_stderr
+from lakemq.model.safe_text import safe_json
 
 if TYPE_CHECKING:
     from lakemq.jobs.maintenance.runs import Run
@@ -34,7 +35,7 @@ def list_jobs(context: typer.Context, lake: LakeDir = None, as_json: AsJson = Fa
     jobs = overview(settings)
     if as_json:
         for job in jobs:
-            write_line(orjson.dumps(job).decode())
+            write_json(job)
         return
     table = Table("job", "what it does", "schedule", "next", "last run", "result")
     for job in jobs:
@@ -120,7 +121,7 @@ def history(
     runs = read_runs(settings.lake.dir, job, limit)
     if as_json:
         for each in runs:
-            write_line(orjson.dumps(each.as_json()).decode())
+            write_json(each.as_json())
         return
     table = Table("started", "job", "by", "seconds", "tries", "result", "files", "MiB", "what")
     for each in runs:
@@ -153,13 +154,13 @@ def run_quietly(settings: Settings, url: str, name: str, parameters: dict[str, A
 def show_run(done: Run, as_json: bool) -> None:
     """Writes what the run did; ends the command with 1 when it failed or found differences."""
     if as_json:
-        write_line(orjson.dumps(done.as_json()).decode())
+        write_json(done.as_json())
     else:
         seconds = (done.ended_at - done.started_at) / 1000
         write_line(f"{done.job}: {done.result} in {seconds:.1f} s, {done.attempts} attempt(s)")
         write_line(f"files: {done.files_before:,} before, {done.files_after:,} after")
         for name, value in done.detail.items():
-            write_line(f"{name}: {orjson.dumps(value).decode()}")
+            write_line(f"{name}: {safe_json(orjson.dumps(value).decode())}")
         if done.error is not None:
             remark(done.error)
     if done.result != "done":

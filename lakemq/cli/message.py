@@ -13,7 +13,7 @@ from lakemq.cli import shown
 from lakemq.cli.brokers import ask_each, connect_all, the_one_of
 from lakemq.cli.delay import moment_ms
 from lakemq.cli.options import AsJson, Broker, Filter, Nameservers, Tags
-from lakemq.cli.output import note, remark, stdout, write_line
+from lakemq.cli.output import note, remark, stdout, write_json, write_line
 from lakemq.client.message import encode_message
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def get(
     with connect_all(context, broker, nameservers) as brokers:
         content = encode_message(the_one_of(brokers, message_id).message(message_id))
     if as_json:
-        write_line(orjson.dumps(content).decode())
+        write_json(content)
         return
     table = Table.grid(padding=(0, 2))
     for name, value in content.items():
@@ -100,9 +100,9 @@ def _show_found(found: Found, as_json: bool, with_topic: bool) -> None:
 
     if as_json:
         for message in found.messages:
-            shown.write_json(message)
+            shown.write_message(message)
         for each in found.waiting:
-            write_line(orjson.dumps(each._asdict()).decode())
+            write_json(each._asdict())
     elif found.messages:
         stdout().print(shown.message_table(found.messages, with_topic=with_topic))
     if not as_json:
@@ -176,6 +176,6 @@ def recall(
     with connect_all(context, broker, nameservers) as brokers:
         the_one_of(brokers, message_id).recall(message_id)
     if as_json:
-        write_line(orjson.dumps({"message_id": message_id, "recalled": True}).decode())
+        write_json({"message_id": message_id, "recalled": True})
     else:
         note(f"recalled {message_id}: it will not be delivered")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 
+import orjson
 import typer
 from rich.console import Console
 from rich.progress import (
@@ -19,6 +20,7 @@ from rich.progress import (
 from typer import TyperException
 
 from lakemq.logs import say
+from lakemq.model.safe_text import safe_json
 
 PLAIN_WIDTH = 100
 """Columns of a table where there is no terminal to ask."""
@@ -37,6 +39,11 @@ def stderr() -> Console:
 def write_line(text: str) -> None:
     """One line of an answer, unchanged: no markup, no wrapping."""
     sys.stdout.write(text + "\n")
+
+
+def write_json(value: object) -> None:
+    """A value as one line of JSON that can't steer the terminal."""
+    write_line(safe_json(orjson.dumps(value).decode()))
 
 
 def note(text: str) -> None:

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import orjson
 import typer
 
 from lakemq.cli.brokers import connect_all
@@ -16,7 +15,7 @@ from lakemq.cli.delay import Delay, DelayLevel, DeliverAt, delay_of
 from lakemq.cli.destinations import Destinations
 from lakemq.cli.lines import STDIN, batches_of_lines, stdin_descriptor
 from lakemq.cli.options import AsJson, Broker, Nameservers
-from lakemq.cli.output import note, progress, write_line
+from lakemq.cli.output import note, progress, write_json, write_line
 from lakemq.cli.pace import Pace
 from lakemq.model.errors import LakemqError
 from lakemq.model.message import Draft
@@ -168,7 +167,7 @@ class _Sender:
         self._only = receipts[0] if self._sent == len(receipts) == 1 else None
         if self._as_json:
             for receipt in receipts:
-                write_line(orjson.dumps(receipt).decode())
+                write_json(receipt)
 
     def report(self) -> None:
         if self._as_json:

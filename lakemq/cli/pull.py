@@ -9,7 +9,7 @@ import typer
 from lakemq.cli.brokers import ask_each, connect_all
 from lakemq.cli.options import AsJson, Broker, Filter, Nameservers, Tags
 from lakemq.cli.output import note, stdout
-from lakemq.cli.shown import message_table, write_json
+from lakemq.cli.shown import message_table, write_message
 from lakemq.model.errors import QueueNotFound, TopicNotFound
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def pull(
     ]
     if as_json:
         for message in messages:
-            write_json(message)
+            write_message(message)
     elif messages:
         stdout().print(message_table(messages))
     for name, of_broker in pulled.items():

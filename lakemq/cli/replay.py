@@ -6,12 +6,11 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 from rich.table import Table
 
 from lakemq.cli.options import AsJson, Broker, LakeDir, broker_url, settings_of
-from lakemq.cli.output import progress, remark, stdout, write_line
+from lakemq.cli.output import progress, remark, stdout, write_json, write_line
 from lakemq.cli.quiet import quiet_stderr
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def replay(
 def _show_found(found: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         for topic in found:
-            write_line(orjson.dumps(topic).decode())
+            write_json(topic)
         return
     table = Table("topic", "messages", "first", "last")
     for topic in found:
@@ -95,7 +94,7 @@ def _show_found(found: list[dict[str, Any]], as_json: bool) -> None:
 
 def _show_done(done: Replayed, topic: str, as_json: bool) -> None:
     if as_json:
-        write_line(orjson.dumps(asdict(done)).decode())
+        write_json(asdict(done))
         return
     if done.finished_before:
         write_line(f"the same was replayed before: {done.sent:,} messages; --again sends them once more")

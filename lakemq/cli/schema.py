@@ -7,15 +7,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import orjson
 import typer
 from rich.table import Table
 
 from lakemq.cli.brokers import ask_each, connect_all, said_of
 from lakemq.cli.options import AsJson, Broker, Nameservers
-from lakemq.cli.output import note, stdout, write_line
+from lakemq.cli.output import note, stdout, write_json, write_line
 from lakemq.cli.spread import Name
 from lakemq.model.errors import InvalidRequest, SchemaNotFound, TopicNotFound
+from lakemq.model.safe_text import safe_json
 from lakemq.model.schema_kinds import BODIES_MAX, JSON_SCHEMA, PROTOBUF, TYPES, last_of_each
 from lakemq.model.topic_table import table_name
 
@@ -49,7 +49,7 @@ def show(
         found = ask_each(brokers, lambda client: client.schema(topic, version), NOT_THERE)
     for name, said in found.items():
         if as_json:
-            write_line(orjson.dumps({**said, **said_of(name)}).decode())
+            write_json({**said, **said_of(name)})
             continue
         where = f" at {name}" if name else ""
         table = Table("column", "type", title=f"{topic}{where}, version {said['version']} ({said['type']})")
@@ -147,7 +147,7 @@ def infer(
         for read in ask_each(brokers, lambda client: _last_bodies(client, topic, messages)).values():
             bodies += read
     found = infer_schema(bodies)
-    write_line(json.dumps(found.schema, indent=2, ensure_ascii=False))
+    write_line(safe_json(json.dumps(found.schema, indent=2, ensure_ascii=False)))
     note(f"of {found.bodies} messages, {found.others} of which are no objects of JSON")
     if found.decimals:
         shown = ", ".join(map(repr, found.decimals[:20]))

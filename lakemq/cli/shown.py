@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import orjson
 from rich.table import Column, Table
 from rich.text import Text
 
-from lakemq.cli.output import write_line
+from lakemq.cli.output import write_json
 from lakemq.client.message import encode_body, encode_message
 
 if TYPE_CHECKING:
@@ -98,6 +97,6 @@ def message_line(message: MessageView) -> Text:
     return line.append(" " + body_of(message.body))
 
 
-def write_json(message: MessageView) -> None:
+def write_message(message: MessageView) -> None:
     """A message as a line of JSON, with the gateway's names."""
-    write_line(orjson.dumps(encode_message(message)).decode())
+    write_json(encode_message(message))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import orjson
 import typer
 from rich.table import Table
 
 from lakemq.cli import schema, shown, spread
 from lakemq.cli.brokers import ask_each, connect_all, said_of
 from lakemq.cli.options import AsJson, Broker, Nameservers
-from lakemq.cli.output import note, stdout, write_line
+from lakemq.cli.output import note, stdout, write_json
 from lakemq.contract.kept import kept_in
 from lakemq.model.topic_config import MESSAGE_TYPES, TopicConfig
 
@@ -97,7 +96,7 @@ def config(
     rows = [{**{name: content[name] for name in _CONFIG}, **said_of(at)} for at, content in found.items()]
     if as_json:
         for row in rows:
-            write_line(orjson.dumps({"topic": topic, **row}).decode())
+            write_json({"topic": topic, **row})
         return
     table = Table(*said_of(*found), *_CONFIG, title=topic)
     for at, row in zip(found, rows, strict=True):
@@ -132,7 +131,7 @@ def list_topics(
     rows: list[dict[str, Any]] = [{**topic, **said_of(name)} for name, topics in found.items() for topic in topics]
     if as_json:
         for row in rows:
-            write_line(orjson.dumps(row).decode())
+            write_json(row)
         return
     table = Table("topic", *said_of(*found), "queues", "messages", "permission")
     for row in sorted(rows, key=lambda each: each["topic"]):
@@ -164,7 +163,7 @@ def show(
         found = ask_each(brokers, lambda client: client.topic(topic, times))
     if as_json:
         for name, content in found.items():
-            write_line(orjson.dumps({**content, **said_of(name)}).decode())
+            write_json({**content, **said_of(name)})
         return
     told = _TIMES if times else ()
     headings = (*said_of(*found), "queue", "first offset", "next offset", "messages")

@@ -8,7 +8,6 @@ from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
 
 from lakemq.cli import shown
@@ -16,7 +15,7 @@ from lakemq.cli.brokers import Named, ask_each, connect_all, said_of
 from lakemq.cli.delay import milliseconds
 from lakemq.cli.open_brokers import connect_with_warning
 from lakemq.cli.options import AsJson, Broker, Nameservers
-from lakemq.cli.output import note, stdout, write_line
+from lakemq.cli.output import note, stdout, write_json, write_line
 from lakemq.client.user_api import VALID_MS_MAX
 from lakemq.model.errors import LakemqError, TokenNotFound, Unauthenticated, UserNotFound
 from lakemq.model.token import ID_BYTES, SECRET_BYTES, Token, make_token, parse_token
@@ -50,7 +49,7 @@ def list_users(
     rows: list[dict[str, Any]] = [{**user, **said_of(name)} for name, users in found.items() for user in users]
     if as_json:
         for row in rows:
-            write_line(orjson.dumps(row).decode())
+            write_json(row)
         return
     table = shown.table("user", *said_of(*found), "type", "status")
     for row in sorted(rows, key=lambda each: each["user"]):
@@ -131,7 +130,7 @@ def show(
         found = ask_each(brokers, lambda client: client.users.get(user), NOT_THERE)
     for name, content in found.items():
         if as_json:
-            write_line(orjson.dumps({**content, **said_of(name)}).decode())
+            write_json({**content, **said_of(name)})
             continue
         where = name and f" at {name}"
         write_line(f"user {user} is {content['type']} and {content['status']}{where}{_quotas(content)}")
@@ -235,7 +234,7 @@ def list_tokens(
     if as_json:
         for name, listed in found.items():
             for each in listed:
-                write_line(orjson.dumps({**each, **said_of(name)}).decode())
+                write_json({**each, **said_of(name)})
         return
     _show_tokens(found, f"{user}: tokens")
 

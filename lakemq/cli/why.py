@@ -7,13 +7,12 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from rich.table import Table
 from rich.text import Text
 
 from lakemq.cli import shown
 from lakemq.cli.brokers import Named, ask_each
-from lakemq.cli.output import remark, stdout, write_line
+from lakemq.cli.output import remark, stdout, write_json
 from lakemq.cli.search import SearchQuery, search_by_key, together
 from lakemq.model.errors import MessageNotFound
 from lakemq.model.ids import parse_message_id
@@ -69,7 +68,7 @@ def answer(client: HttpClient, message_id: str, group: str | None, pages_max: in
     life = life_of(history)
     answers = answers_for(client, history, life, group)
     if as_json:
-        write_json(history, life, answers)
+        write_message(history, life, answers)
     else:
         show(history, life, answers, group)
     if history["next_after"] is not None:
@@ -103,7 +102,7 @@ def answers_for(client: HttpClient, history: Mapping[str, Any], life: Life, grou
     return found
 
 
-def write_json(history: Mapping[str, Any], life: Life, answers: list[Answer]) -> None:
+def write_message(history: Mapping[str, Any], life: Life, answers: list[Answer]) -> None:
     """One message, as a line."""
     content = {
         "message_id": history["message"]["message_id"],
@@ -112,7 +111,7 @@ def write_json(history: Mapping[str, Any], life: Life, answers: list[Answer]) ->
         "steps": [each._asdict() for each in life.steps],
         "complete": history["next_after"] is None,
     }
-    write_line(orjson.dumps(content).decode())
+    write_json(content)
 
 
 def show(history: Mapping[str, Any], life: Life, answers: list[Answer], group: str | None) -> None:

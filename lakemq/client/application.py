@@ -14,7 +14,8 @@ from lakemq.client.app.listeners import Plan
 from lakemq.client.app.options import AppOptions
 from lakemq.client.app.parameters import Given
 from lakemq.client.app.stopping import asked_to_stop, check_main_thread, say_stopping
-from lakemq.client.consume.listener import ConsumeResult
+from lakemq.client.consume.listener import ConsumeResult, Listener
+from lakemq.client.consume.push_options import PushOptions
 from lakemq.client.errors import Closed
 from lakemq.client.producer import Producer
 from lakemq.client.push_consumer import PushConsumer
@@ -38,7 +39,7 @@ class App(BaseApp):
 
     def __init__(self, group: str, **options: Unpack[AppOptions]) -> None:
         super().__init__(group, **options)
-        self._consumers: dict[str, PushConsumer] = {}
+        self._consumers: dict[str, _PushConsumer] = {}
         self._producer: Producer | None = None
         self._given: Given | None = None
         self._stack = ExitStack()
@@ -56,7 +57,7 @@ class App(BaseApp):
         self._open(lambda: Producer(**self.producer_options), {})
         try:
             for plan in self.plans.values():
-                consumer = PushConsumer(plan.group, self._handler(plan), **options_of(self, plan))
+                consumer = _PushConsumer(plan, self._handler(plan), options_of(self, plan))
                 self._consumers[plan.group] = consumer
                 for listener in plan.listeners.values():
                     consumer.subscribe(listener.topic, listener.tags, listener.sql)
@@ -163,3 +164,11 @@ class App(BaseApp):
             self._consumers.clear()
             self._producer, self._given, self.state = None, None, "stopped"
         raise_first(errors)
+
+
+class _PushConsumer(PushConsumer):
+    """One whose listeners give up by themselves, each after retries of its own."""
+
+    def __init__(self, plan: Plan, listener: Listener, options: PushOptions) -> None:
+        self._retries_by_topic = plan.retries_by_topic
+        super().__init__(plan.group, listener, **options)

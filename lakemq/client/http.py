@@ -252,11 +252,10 @@ class HttpClient(OperatorRequests):
     def topic(self, topic: str, times: bool = False) -> dict[str, Any]:
         """One topic with the range of offsets of each of its queues; with `times` also since when they have messages,
         of `TIMED_MAX` queues at most."""
-        target = routes.TOPIC.at(topic)
-        found: dict[str, Any] = _json(self._request(target, params=queue_times.FIRST if times else None))
-        for params in queue_times.following(found) if times else ():
-            queue_times.take_times(found, _json(self._request(target, params=params)))
-        return found
+        target, asking = routes.TOPIC.at(topic), queue_times.Asking(times)
+        for params in asking.queries():
+            asking.take(_json(self._request(target, params=params)))
+        return asking.topic
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic."""

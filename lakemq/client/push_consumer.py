@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self, Unpack
 
 from lakemq.client.consume.filtered import check_filter, filtered, filtered_batch
@@ -39,6 +40,8 @@ class PushConsumer:
     Use it as a context manager, or `start` and `close` it.
     """
 
+    _retries_by_topic: Mapping[str, int] = MappingProxyType({})  # of an application's
+
     def __init__(
         self,
         group: str,
@@ -59,7 +62,7 @@ class PushConsumer:
         self._batch_listener = batch_listener
         self._loop = background()
         invoke = self._invoke if listener is not None else self._invoke_batch
-        self._engine = make_engine(group, invoke, listener is None, False, options)
+        self._engine = make_engine(group, invoke, listener is None, False, options, self._retries_by_topic)
         self._here = threading.local()
         self._threads = ThreadPoolExecutor(
             options.get("concurrency", CONCURRENCY), f"lakemq-{group}", initializer=self._mark_thread

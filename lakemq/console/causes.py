@@ -16,7 +16,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.$:-]+")
 
 class Cause(NamedTuple):
     """What letters of a group died of. `name` empty: nobody said why. `is_class`: it is a class of error, of all of
-    them. `broker`: where they are."""
+    them. `brokers`: the names of those that have such letters."""
 
     group: str
     name: str
@@ -24,7 +24,7 @@ class Cause(NamedTuple):
     letters: int
     oldest_ms: int
     newest_ms: int
-    broker: str
+    brokers: tuple[str, ...]
 
     @property
     def where(self) -> str:
@@ -38,9 +38,10 @@ class Cause(NamedTuple):
 
 
 class Causes:
-    """Those of the letters that were looked at."""
+    """Those of the letters that were looked at. `brokers`: their names, in the order in which a cause has them."""
 
-    def __init__(self) -> None:
+    def __init__(self, brokers: Iterable[str]) -> None:
+        self._places = {name: place for place, name in enumerate(brokers)}
         self._counted: dict[tuple[str, str], causes.Causes] = {}
 
     def take(self, broker: str, group: str, letters: Iterable[Mapping[str, Any]]) -> None:
@@ -49,13 +50,22 @@ class Causes:
         for each in letters:
             counted.count(each["failure_class"], each["failure_text"], each["failed_ms"])
 
-    def __len__(self) -> int:
-        return sum(map(len, self._counted.values()))
+    def all(self) -> list[Cause]:
+        """Those of all brokers together, with most letters first."""
+        found: dict[tuple[str, str], Cause] = {}
+        for (broker, group), counted in sorted(self._counted.items(), key=lambda each: self._places[each[0][0]]):
+            for each in counted.most():
+                here = Cause(group, *each, (broker,))
+                known = found.get((group, each.name))
+                found[group, each.name] = here if known is None else _together(known, here)
+        return sorted(found.values(), key=lambda each: (-each.letters, each.group, each.name))
 
-    def most(self) -> list[Cause]:
-        """Those with most letters first, as many as a page shows."""
-        found = [
-            Cause(group, *each, broker) for (broker, group), counted in self._counted.items() for each in counted.most()
-        ]
-        found.sort(key=lambda each: (-each.letters, each.group, each.name, each.broker))
-        return found[:CAUSES_SHOWN_MAX]
+
+def _together(some: Cause, more: Cause) -> Cause:
+    return some._replace(
+        is_class=some.is_class and more.is_class,
+        letters=some.letters + more.letters,
+        oldest_ms=min(some.oldest_ms, more.oldest_ms),
+        newest_ms=max(some.newest_ms, more.newest_ms),
+        brokers=(*some.brokers, *more.brokers),
+    )

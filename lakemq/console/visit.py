@@ -112,6 +112,16 @@ class Visit:
             return found
         return brokers.get(self._chosen) or next(iter(brokers.values()))
 
+    @property
+    def named_broker(self) -> Broker | None:
+        """The one whose address a page's own address has; None: it has none. Raises `InvalidRequest`."""
+        address = self.request.query_params.get("at")
+        if not address or self.request.method == "POST":
+            return None
+        if (found := self.asked.brokers.get(address)) is None:
+            raise InvalidRequest("this page is of a broker that this console doesn't know")
+        return found
+
     async def who(self) -> Who:
         """Whom the broker takes this user for. Raises `Unauthenticated`, `Unreachable`."""
         return await self.broker.who()

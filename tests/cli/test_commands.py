@@ -27,6 +27,16 @@ def test_a_message_comes_out_as_it_went_in(shell: Shell) -> None:
     assert json.loads(shell("message", "get", said.split()[0], "--json")) == message
 
 
+def test_what_steers_a_terminal_is_an_escape_in_json_and_left_out_of_text(shell: Shell) -> None:
+    said = "a\x7f\x9b31m\u202eb\u2066\U000e0001"
+    shell("produce", "cli_steering", said, "--key", said, "--tag", said)
+    for content in (shell("pull", "cli_steering", "--json"), shell("message", "search", "cli_steering", "--json")):
+        assert content.replace("\n", "").isprintable()
+        message = json.loads(content)
+        assert (message["body"], message["tag"], message["keys"]) == (said, said, [said])
+    assert shell("pull", "cli_steering").replace("\n", "").isprintable()
+
+
 def test_a_topic_is_configured_and_the_rest_stays_as_it_was(run: Run, shell: Shell) -> None:
     shell("topic", "create", "cli_config", "--queues", "3", "--message-type", "priority", "--ttl-ms", "60000")
     shell("topic", "config", "cli_config", "--message-bytes-max", "1000")

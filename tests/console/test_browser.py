@@ -334,18 +334,21 @@ def test_dead_letters_at_another_broker_are_opened_there(
         wait_until(lambda: len(second.get(f"/v1/groups/{LONG}/dead-letters").json()["dead_letters"]) == 3)
         seen = Seen(browser, console.url, width)
         page = seen.page
-        button = page.get_by_label("Causes").get_by_role("button", name=f"{SCRIPT} {name}")
+        link = page.get_by_label("Causes").get_by_role("link", name=f"{SCRIPT} {name}")
 
         def is_told() -> bool:  # figures are looked at now and then
             page.goto("/dead-letters")
             page.get_by_label("Causes").or_(page.get_by_text("No group that you may see")).wait_for()
-            return button.is_visible()
+            return link.is_visible()
 
         wait_until(is_told)
         assert (seen.overflow(), seen.hard_to_use()) == (0, [])
-        button.click()
+        link.click()
         expect(page).to_have_url(re.compile(f"/groups/{LONG}/dead-letters"))
         expect(page.get_by_role("checkbox")).to_have_count(3)
+        assert (seen.overflow(), seen.hard_to_use()) == (0, [])
+        page.get_by_label("Dead letters of broker-b").get_by_role("row").nth(1).get_by_role("button").click()
+        expect(page).to_have_url(re.compile("/messages/broker-b"))
         expect(page.get_by_label("Broker")).to_have_value(other.url)
         seen.close()
         assert seen.wrong == []

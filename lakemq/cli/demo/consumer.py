@@ -18,7 +18,7 @@ import orjson
 
 from lakemq.cli.demo.tally import Tally, total
 from lakemq.cli.lifeline import end_with_parent
-from lakemq.cli.output import fail, write_line
+from lakemq.cli.output import fail, write_json
 from lakemq.client import MessageView, PushConsumer
 from lakemq.model.errors import LakemqError
 
@@ -65,7 +65,7 @@ class _Produced:
 
 
 def _report(content: dict[str, int]) -> None:
-    write_line(orjson.dumps(content).decode())
+    write_json(content)
     sys.stdout.flush()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import orjson
 import typer
 from rich.text import Text
 
@@ -22,7 +21,7 @@ from lakemq.cli.options import (
     name_servers,
     settings_of,
 )
-from lakemq.cli.output import stdout, write_line
+from lakemq.cli.output import stdout, write_json
 
 if TYPE_CHECKING:
     from lakemq.settings import Settings
@@ -56,7 +55,7 @@ def doctor(
     found += _of_machine(settings, is_open)
     found.sort(key=lambda each: each.grade)
     for each in found if as_json else ():
-        write_line(orjson.dumps({**each._asdict(), "grade": each.grade.name.lower()}).decode())
+        write_json({**each._asdict(), "grade": each.grade.name.lower()})
     if not as_json:
         _show(found, lines)
     if any(each.grade is not Grade.NOTE for each in found):

@@ -18,7 +18,8 @@ from lakemq.client.app.listeners import ListenerOf, Plan
 from lakemq.client.app.options import AppOptions
 from lakemq.client.app.parameters import Given, Parameters
 from lakemq.client.app.stopping import check_main_thread, loop_asked_to_stop, say_stopping
-from lakemq.client.consume.listener import ConsumeResult
+from lakemq.client.consume.listener import AsyncListener, ConsumeResult
+from lakemq.client.consume.push_options import PushOptions
 from lakemq.client.errors import Closed
 from lakemq.client.in_thread import in_thread
 from lakemq.client.view import MessageView
@@ -43,7 +44,7 @@ class App(BaseApp):
 
     def __init__(self, group: str, **options: Unpack[AppOptions]) -> None:
         super().__init__(group, **options)
-        self._consumers: dict[str, PushConsumer] = {}
+        self._consumers: dict[str, _PushConsumer] = {}
         self._producer: Producer | None = None
         self._given: Given | None = None
         self._stack = AsyncExitStack()
@@ -62,7 +63,7 @@ class App(BaseApp):
         await self._open(lambda: Producer(**self.producer_options), {})
         try:
             for plan in self.plans.values():
-                consumer = PushConsumer(plan.group, self._handler(plan), **options_of(self, plan))
+                consumer = _PushConsumer(plan, self._handler(plan), options_of(self, plan))
                 self._consumers[plan.group] = consumer
                 for listener in plan.listeners.values():
                     await consumer.subscribe(listener.topic, listener.tags, listener.sql)
@@ -193,3 +194,11 @@ class App(BaseApp):
 
 async def _awaited(made: Any) -> Any:
     return await made if isawaitable(made) else made
+
+
+class _PushConsumer(PushConsumer):
+    """One whose listeners give up by themselves, each after retries of its own."""
+
+    def __init__(self, plan: Plan, listener: AsyncListener, options: PushOptions) -> None:
+        self._retries_by_topic = plan.retries_by_topic
+        super().__init__(plan.group, listener, **options)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from types import TracebackType
+from collections.abc import Mapping
+from types import MappingProxyType, TracebackType
 from typing import Self, Unpack
 
 from lakemq.client.consume.filtered import Filter, check_filter, filtered_async, filtered_async_batch
@@ -35,6 +36,8 @@ class PushConsumer:
     Use it as an async context manager, or `start` and `close` it.
     """
 
+    _retries_by_topic: Mapping[str, int] = MappingProxyType({})  # of an application's
+
     def __init__(
         self,
         group: str,
@@ -44,7 +47,7 @@ class PushConsumer:
         **options: Unpack[PushOptions],
     ) -> None:
         invoke = _invoke(listener, batch_listener, options.pop("filter", None))
-        self._engine = make_engine(group, invoke, batch_listener is not None, True, options)
+        self._engine = make_engine(group, invoke, batch_listener is not None, True, options, self._retries_by_topic)
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -188,9 +188,7 @@ def threads_of(app: BaseApp) -> int:
 
 def options_of(app: BaseApp, plan: Plan) -> PushOptions:
     """The options of a group's consumer."""
-    by_topic = {topic: listener.retries for topic, listener in plan.listeners.items()}
-    more = {"max_reconsume_times": plan.retries, "retries_by_topic": by_topic}
-    return cast("PushOptions", {**app.consumer_options, **plan.options, **more})
+    return {**app.consumer_options, **plan.options, "max_reconsume_times": plan.retries}
 
 
 def given_by(app: BaseApp, producer: object, resources: Mapping[Callable[..., Any], Any]) -> Given:

@@ -102,4 +102,9 @@ class Plan:
     @property
     def retries(self) -> int:
         """The most that one of its listeners has."""
-        return max(listener.retries for listener in self.listeners.values())
+        return max(self.retries_by_topic.values())
+
+    @property
+    def retries_by_topic(self) -> dict[str, int]:
+        """Of each listener."""
+        return {topic: listener.retries for topic, listener in self.listeners.items()}

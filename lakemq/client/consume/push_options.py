@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 from lakemq.client.bodies.decoder import Decoder
@@ -94,9 +94,16 @@ class PushOptions(TypedDict, total=False):
     """A span for each call of the listener, with the process's OpenTelemetry provider, or another one."""
 
 
-def make_engine(group: str, invoke: Invoke, batch: bool, cancels: bool, options: PushOptions) -> PushEngine:
-    """`cancels`: whether a call of the listener can be cancelled. Raises `InvalidRequest` and `ValueError` for options
-    that don't fit, and `TypeError` for others."""
+def make_engine(
+    group: str,
+    invoke: Invoke,
+    batch: bool,
+    cancels: bool,
+    options: PushOptions,
+    retries_by_topic: Mapping[str, int],
+) -> PushEngine:
+    """`cancels`: whether a call of the listener can be cancelled. `retries_by_topic`: of an application's listeners.
+    Raises `InvalidRequest` and `ValueError` for options that don't fit, and `TypeError` for others."""
     own: dict[str, Any] = dict(options)
     tracing = own.pop("tracing", False)
     decoder = own.pop("decoder", None)
@@ -113,7 +120,7 @@ def make_engine(group: str, invoke: Invoke, batch: bool, cancels: bool, options:
         take_max=batch_size if batch else None,
         orderly=own.pop("orderly", False),
         max_reconsume_times=own.pop("max_reconsume_times", None),
-        retries_by_topic=own.pop("retries_by_topic", {}),  # of applications only
+        retries_by_topic=retries_by_topic,
         suspend_s=to_seconds(own.pop("suspend_s", 1.0), "suspend_s"),
         limits=own.pop("limits", Limits()),
         span=span_of(tracing, group),

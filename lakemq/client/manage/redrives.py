@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -58,14 +59,9 @@ class Redrives:
         query = asked(state, reason, cause, topic, _ms(begin), _ms(end), LETTERS)
         first = await self._brokers.each(lambda each: each.get(target, query), broker)
         for name, answer in first.items():
-            page = DeadLetterPage.of(answer)
-            while True:
+            async for page in _pages(self._brokers.cluster.primary(name), target, query, answer):
                 for letter in page.letters:
                     yield letter
-                if page.next_after is None:
-                    break
-                following = query | {"after": page.next_after}
-                page = DeadLetterPage.of(await self._brokers.cluster.primary(name).get(target, following))
 
     async def dead_letter_causes(
         self,
@@ -176,14 +172,30 @@ async def _count(
     broker: ToPrimary, target: Target, query: dict[str, str | int], letters_max: int, causes: Causes
 ) -> bool:
     """Count a broker's letters. Returns whether it has more than that many."""
-    left = letters_max
-    while True:
-        page = DeadLetterPage.of(await broker.get(target, query | {"max": min(left, PAGE)}))
+    more = False
+    async for page in _pages(broker, target, query, letters_max=letters_max):
         count_causes(page.letters, causes)
+        more = page.next_after is not None
+    return more
+
+
+async def _pages(
+    broker: ToPrimary,
+    target: Target,
+    query: Mapping[str, str | int],
+    first: Mapping[str, Any] | None = None,
+    letters_max: int = sys.maxsize,
+) -> AsyncIterator[DeadLetterPage]:
+    """A broker's pages, of `letters_max` letters at most. `first`: the answer to the query, if it is here already."""
+    left, page_max, following = letters_max, int(query["max"]), dict[str, int]()
+    while left:
+        answer = first or await broker.get(target, {**query, "max": min(left, page_max), **following})
+        page, first = DeadLetterPage.of(answer), None
+        yield page
+        if page.next_after is None:
+            return
         left -= len(page.letters)
-        if page.next_after is None or left == 0:
-            return page.next_after is not None
-        query = query | {"after": page.next_after}
+        following = {"after": page.next_after}
 
 
 def _ms(time: datetime | None) -> int | None:

@@ -95,10 +95,10 @@ class Topics:
 
 
 async def _found(asked: ToPrimary, target: Target, times: bool) -> dict[str, Any]:
-    found: dict[str, Any] = await asked.get(target, queue_times.FIRST if times else None)
-    for params in queue_times.following(found) if times else ():
-        queue_times.take_times(found, await asked.get(target, params))
-    return found
+    asking = queue_times.Asking(times)
+    for params in asking.queries():
+        asking.take(await asked.get(target, params))
+    return asking.topic
 
 
 def _content(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from starlette.responses import Response, StreamingResponse
 
+from lakemq.console.asked import Broker, Params
 from lakemq.console.letter_files import FORMS, LetterFile
+from lakemq.console.pages.letters_of_group import reach_for_group
+from lakemq.console.reached import Reached, ask_for_letters
 from lakemq.console.rendering import segment
 from lakemq.console.visit import Visit
 from lakemq.console.work_turns import WorkTurns
@@ -41,26 +44,51 @@ async def list_letters(visit: Visit) -> Response:
 
 
 async def _list(visit: Visit, problem: str = "", status: int = 200) -> Response:
-    group, who = visit.path("group"), await visit.who()
+    group, here = visit.path("group"), visit.broker.address
     posted = visit.request.method == "POST"
     asked = Asked() if posted else _asked(visit)
     params = asked.params(PAGE_ROWS)
+    found = await reach_for_group(visit)
     if visit.field("after") and not posted:
         params["after"] = visit.number("after", 0)
-    found = await visit.broker.get(dead_letter_routes.DEAD_LETTERS.at(group), params)
+        if len(found.by_name(here)) > 1:
+            raise InvalidRequest("after is a place among the letters of one broker: which one?")
+
+    async def letters(reached: Reached) -> Letters:
+        return await _letters(reached, group, params)
+
+    shown, refused = await ask_for_letters(found, here, group, letters)
     return visit.page(
         "dead_letters.html",
         status,
         group=group,
-        rows=found["dead_letters"],
-        following=found["next_after"],
+        shown=shown,
+        refused=refused,
+        silent=found.silent,
+        named=visit.named_broker is not None,
+        form_at=here,
         asked=asked,
         states=STATES,
         where=visit.field("where"),
         rate=visit.field("rate") or str(RATE_DEFAULT),
         problem=problem,
-        may_redrive=who.may_on_group(Action.UPDATE, group),
     )
+
+
+class Letters(NamedTuple):
+    """A broker's, on the page. `following`: where the next page of them begins; None: nothing is left."""
+
+    broker: str
+    address: str
+    rows: Sequence[Mapping[str, Any]]
+    following: int | None
+    may_redrive: bool
+
+
+async def _letters(reached: Reached, group: str, params: Params) -> Letters:
+    found = await reached.broker.get(dead_letter_routes.DEAD_LETTERS.at(group), params)
+    may_redrive = reached.who.may_on_group(Action.UPDATE, group)
+    return Letters(reached.name, reached.address, found["dead_letters"], found["next_after"], may_redrive)
 
 
 class Asked(NamedTuple):
@@ -103,14 +131,15 @@ async def export(visit: Visit) -> Response:
     if form not in FORMS:
         raise InvalidRequest(f"a file is one of {', '.join(FORMS)}")
     group = visit.path("group")
-    who = await visit.who()
+    broker = visit.named_broker or visit.broker
+    who = await broker.who()
     name = "" if who.user is None else who.user.name
     params = _asked(visit).params(EXPORT_PAGE)
     turn = _EXPORTS.turn(name)
     # Its first page, so that what the broker refuses is a page that says so.
-    first = await visit.broker.get(dead_letter_routes.DEAD_LETTERS.at(group), params)
+    first = await broker.get(dead_letter_routes.DEAD_LETTERS.at(group), params)
     headers = {"Content-Disposition": f'attachment; filename="dead-letters-{segment(group)}.{form}"'}
-    written = _in_turn(turn, _written(visit, group, params, first, LetterFile(form)))
+    written = _in_turn(turn, _written(broker, group, params, first, LetterFile(form)))
     return StreamingResponse(written, media_type=FORMS[form], headers=headers)
 
 
@@ -121,7 +150,7 @@ async def _in_turn(turn: AbstractAsyncContextManager[None], written: AsyncIterat
 
 
 async def _written(
-    visit: Visit, group: str, params: dict[str, str | int], page: dict[str, Any], file: LetterFile
+    broker: Broker, group: str, params: dict[str, str | int], page: dict[str, Any], file: LetterFile
 ) -> AsyncIterator[bytes]:
     """The file, a page at a time. Where the broker fails the connection is cut, so that no part looks like all."""
     yield file.head
@@ -135,7 +164,7 @@ async def _written(
             yield file.cut(rows)
             return
         following = params | {"after": page["next_after"]}
-        page = await visit.broker.get(dead_letter_routes.DEAD_LETTERS.at(group), following)
+        page = await broker.get(dead_letter_routes.DEAD_LETTERS.at(group), following)
 
 
 _EXPORTS = WorkTurns(EXPORTS_MAX, USER_EXPORTS_MAX, "exports of dead letters")
@@ -166,7 +195,9 @@ async def preview(visit: Visit) -> Response:
 async def redrive(visit: Visit) -> Response:
     """Send them."""
     answer = await _redrive(visit, dry_run=False)
-    return visit.go(f"/groups/{segment(visit.path('group'))}/redrives/{segment(answer['redrive_id'])}", "redriving")
+    where = f"/groups/{segment(visit.path('group'))}/redrives/{segment(answer['redrive_id'])}"
+    at = urlencode({"at": visit.broker.address})
+    return visit.go(where if len(visit.asked.brokers) == 1 else f"{where}?{at}", "redriving")
 
 
 async def discard(visit: Visit) -> Response:
@@ -214,11 +245,20 @@ def _where(visit: Visit) -> str:
 
 async def progress(visit: Visit) -> Response:
     """How a redrive is."""
-    await visit.who()
+    broker = visit.named_broker or visit.broker
+    await broker.who()
     target = dead_letter_routes.REDRIVEN.at(visit.path("redrive_id"))
     offset = visit.number("offset", 0, 0, 2**31)
-    found = await visit.broker.get(target, {"offset": offset, "max": RESULTS_SHOWN_MAX})
-    return visit.page("redriven.html", group=visit.path("group"), found=found, offset=offset, most=RESULTS_SHOWN_MAX)
+    found = await broker.get(target, {"offset": offset, "max": RESULTS_SHOWN_MAX})
+    return visit.page(
+        "redriven.html",
+        group=visit.path("group"),
+        found=found,
+        offset=offset,
+        most=RESULTS_SHOWN_MAX,
+        of={"at": broker.address} if visit.named_broker else {},
+        address=broker.address,
+    )
 
 
 ROUTES = (

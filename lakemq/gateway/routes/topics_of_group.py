@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from lakemq.gateway.access.caller import Caller
 from lakemq.gateway.groups.differences import Sees
@@ -27,7 +27,13 @@ def sight_of_topics(caller: Caller, actions: tuple[Action, ...] = _KNOWS) -> See
 def sees_waiting(caller: Caller, topics: TopicTable, topic: str, position: int) -> bool:
     """Whether who asks may see what waits for the topic since that position. If the topic was deleted meanwhile, he may
     have another of its name, or make one: then it takes the right to all of the log."""
-    return topics.find_for(topic, position) is not None or sees_deleted(caller)
+    return sight_of_waiting(caller, topics)(topic, position)
+
+
+def sight_of_waiting(caller: Caller, topics: TopicTable) -> Callable[[str, int], bool]:
+    """`sees_waiting` of many, by topic and position: the policies are asked once."""
+    sees_all = sees_deleted(caller)
+    return lambda topic, position: sees_all or topics.find_for(topic, position) is not None
 
 
 def sees_deleted(caller: Caller) -> bool:

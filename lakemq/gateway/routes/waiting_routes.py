@@ -17,11 +17,11 @@ from lakemq.gateway.filter import compile_filter
 from lakemq.gateway.http.by_fastapi import serves
 from lakemq.gateway.redrive.columns import fitting_rows
 from lakemq.gateway.routes.find_routes import MESSAGE_COLUMNS, Criterion
-from lakemq.gateway.routes.topics_of_group import sees_waiting, sight_of_topics
+from lakemq.gateway.routes.topics_of_group import sees_deleted, sees_waiting, sight_of_topics, sight_of_waiting
 from lakemq.gateway.routing.due_list import START, Place
 from lakemq.gateway.routing.transactions import Transactions
 from lakemq.gateway.routing.waiting import SeesHalf, Waiting, Wanted
-from lakemq.model.access import Action, Kind, Need, Resource, need_of_group, need_of_topic
+from lakemq.model.access import Action, need_of_group, need_of_topic
 from lakemq.model.errors import InvalidRequest, TransactionNotFound
 from lakemq.model.names import check_group, check_readable
 from lakemq.storage.disk.clock import Clock
@@ -38,7 +38,6 @@ _AFTER = re.compile(r"(\d{1,16})-(\d{1,18})")
 _SEES_SCHEDULED = (Action.SUB, Action.GET, Action.PUB)
 _READS = (Action.SUB,)
 _PUB = (Action.PUB,)
-_SYSTEM = Need((Action.GET,), Resource(Kind.CLUSTER), guarded=True)
 Count = Annotated[int, Query(alias="max", ge=1, le=ROWS_MAX)]
 Key = Annotated[str | None, Query(min_length=1)]
 TimeMs = Annotated[int | None, Query(ge=0, le=NUMBER_MAX)]
@@ -69,9 +68,10 @@ def make_router(waiting: Waiting, transactions: Transactions, store: Store, list
         # What a predicate finds tells what is in the messages.
         caller = caller_of(request.scope)
         sees_topic = cache(sight_of_topics(caller, _SEES_SCHEDULED if where is None else _READS))
+        sees_since = sight_of_waiting(caller, log.topics)
 
         def sees(name: str, position: int | None) -> bool:
-            return sees_topic(name) and (position is None or sees_waiting(caller, log.topics, name, position))
+            return sees_topic(name) and (position is None or sees_since(name, position))
 
         fits = None
         if where is not None:
@@ -136,7 +136,7 @@ def _wanted(topic: str | None, key: str | None) -> Wanted:
 
 def _sight_of_halves(caller: Caller, topics: TopicTable) -> SeesHalf:
     """Those that one could be asked about by a check: nobody else reads a half before it is committed."""
-    sees_all = caller.may(_SYSTEM)
+    sees_all, sees_since = sees_deleted(caller), sight_of_waiting(caller, topics)
 
     @cache
     def publishes(topic: str) -> bool:
@@ -147,7 +147,7 @@ def _sight_of_halves(caller: Caller, topics: TopicTable) -> SeesHalf:
         return caller.may(need_of_group(_PUB, group))
 
     return lambda group, topic, position: (
-        sees_all or (is_of(group) and publishes(topic) and sees_waiting(caller, topics, topic, position))
+        sees_all or (is_of(group) and publishes(topic) and sees_since(topic, position))
     )
 
 

@@ -7,6 +7,7 @@ import json
 import logging
 from collections import deque
 from collections.abc import Callable
+from enum import Enum, auto
 from itertools import islice
 from threading import Condition, Thread
 from typing import NamedTuple
@@ -47,6 +48,14 @@ class Refusal(NamedTuple):
         return self._replace(what=what[:WHAT_CHARACTERS_MAX], of="sql").fields()
 
 
+class _Outcome(Enum):
+    """Of telling some. `TOO_LARGE`: no broker took them, and fewer would do for one of them."""
+
+    TOLD = auto()
+    TOO_LARGE = auto()
+    UNTOLD = auto()
+
+
 class Refusals:
     """Those of one server. For any thread."""
 
@@ -56,7 +65,6 @@ class Refusals:
         self._missed = 0
         self._change = Condition()
         self._ends = False
-        self._too_large = False
         self._thread: Thread | None = None
 
     def add(self, refusal: Refusal) -> None:
@@ -101,27 +109,27 @@ class Refusals:
     def _tell_some(self, some: list[Refusal], missed: int) -> int:
         """Tell the first of them, as many as a broker takes; how many that were. A broker may take so small requests
         that there is no room for all, or for one: that is counted, and holds up none behind it."""
-        self._too_large = False
-        while not self._is_told(some, missed):
-            if not self._too_large:
+        while (outcome := self._tell_first(some, missed)) is not _Outcome.TOLD:
+            if outcome is _Outcome.UNTOLD:
                 return 0
             if len(some) <= 1:
-                return 1 if self._is_told([], missed + 1) else 0
+                return 1 if self._tell_first([], missed + 1) is _Outcome.TOLD else 0
             some = some[: len(some) // 2]
-            self._too_large = False
         return len(some)
 
-    def _is_told(self, some: list[Refusal], missed: int) -> bool:
+    def _tell_first(self, some: list[Refusal], missed: int) -> _Outcome:
         """To the first broker that takes it."""
+        outcome = _Outcome.UNTOLD
         for address in filter(None, self._addresses().split(",")):
             refusal = self._tell(address, [each.fields() for each in some], missed)
             if isinstance(refusal, InvalidRequest):
                 refusal = self._tell(address, [each.older_fields() for each in some], missed)
             if refusal is None:
-                return True
-            self._too_large |= isinstance(refusal, MessageTooLarge)
+                return _Outcome.TOLD
+            if isinstance(refusal, MessageTooLarge):
+                outcome = _Outcome.TOO_LARGE
             logger.debug("could not report refusals of SQL to %s: %s", address, refusal.detail)
-        return False
+        return outcome
 
     def _tell(self, address: str, told: list[dict[str, str | None]], missed: int) -> LakemqError | None:
         body = json.dumps({"refusals": told, "missed": missed}).encode()

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from lakemq.jobs.sql.result import Result
 from lakemq.jobs.sql.variant import read_variant
+from lakemq.model.safe_text import escaped, safe_json
 
 CELL_CHARACTERS_MAX = 60
 TABLE_ROWS_MAX = 10_000
@@ -131,7 +132,7 @@ def write_json(result: Result, out: BinaryIO) -> None:
     names = _distinct(result.schema.names)
     for row in rows_of(result):
         content = dict(zip(names, row, strict=True))
-        out.write(json.dumps(content, ensure_ascii=False).encode() + b"\n")
+        out.write(safe_json(json.dumps(content, ensure_ascii=False)).encode() + b"\n")
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -158,7 +159,7 @@ def write_csv(result: Result, out: BinaryIO) -> None:
 
 def write_table(result: Result, out: BinaryIO) -> None:
     """Columns under their names; numbers to the right, long cells cut; a bounded number of rows."""
-    names = result.schema.names
+    names = [escaped(name) for name in result.schema.names]
     rows = list(islice(rows_of(result), TABLE_ROWS_MAX + 1))
     more = len(rows) > TABLE_ROWS_MAX
     rows = rows[:TABLE_ROWS_MAX]
@@ -224,7 +225,7 @@ def cell(value: Any) -> str:
 
 
 def _cut(text: str) -> str:
-    line = text.replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
+    line = escaped(text[: CELL_CHARACTERS_MAX + 1])
     return line if len(line) <= CELL_CHARACTERS_MAX else line[: CELL_CHARACTERS_MAX - 1] + "…"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from lakemq.storage.backup.manifest import RESTORING
 from lakemq.testing import start_gateway
-from tests.gateway.http_client import connect, produce, pull_all
+from tests.gateway.http_client import connect, produce, pull_all, tear_tail
 
 
 def run(data_dir: Path, **settings: object) -> subprocess.CompletedProcess[str]:
@@ -112,9 +112,7 @@ def test_a_torn_tail_is_cut_and_said(tmp_path: Path) -> None:
         produce(http, "t", "kept", ack="sync")
         produce(http, "t", "torn")
     gateway.kill()
-    (segment,) = (tmp_path / "commitlog").glob("*.log")
-    with segment.open("r+b") as file:
-        file.truncate(segment.stat().st_size - 8)
+    tear_tail(tmp_path)
     with start_gateway(tmp_path) as gateway, connect(gateway) as http:
         assert any("torn tail" in line and "bytes" in line for line in gateway.log)
         assert [message["body"] for message in pull_all(http, "t")] == ["kept"]

@@ -8,7 +8,7 @@ import pytest
 
 from lakemq.contract.kept import kept_in
 from lakemq.testing import start_gateway
-from tests.gateway.http_client import connect, is_problem, produce, pull, pull_all, put_topic
+from tests.gateway.http_client import connect, is_problem, produce, pull, pull_all, put_topic, tear_tail
 
 
 def test_a_new_topic_is_201_and_the_same_again_is_200(http: httpx.Client, topic: str) -> None:
@@ -221,9 +221,7 @@ def test_offsets_that_a_crash_skipped_are_counted_as_no_messages(tmp_path: Path)
         produce(http, "t", "kept", ack="sync")
         produce(http, "t", "torn")
     gateway.kill()
-    (segment,) = (tmp_path / "commitlog").glob("*.log")
-    with segment.open("r+b") as file:
-        file.truncate(segment.stat().st_size - 8)
+    tear_tail(tmp_path)
     with start_gateway(tmp_path) as gateway, connect(gateway) as http:
         produce(http, "t", "new")
         (queue,) = http.get("/v1/topics/t").json()["queues"]

@@ -51,3 +51,17 @@ def test_those_beside_it_are_what_they_were() -> None:
     out = io.BytesIO()
     write_json(Result(batch.schema, iter([batch])), out)
     assert [json.loads(line)["c"] for line in out.getvalue().splitlines()] == [FAR, "1970-01-01T00:00:00.001Z", None]
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_what_steers_a_terminal_is_an_escape(form: str) -> None:
+    said = "a\x1b[2J\x7f\x9b31m\u202eb\n\U000e0001"
+    batch = pa.record_batch([pa.array([said]), pa.array([said.encode()])], ["text", said])
+    out = io.BytesIO()
+    WRITERS[form](Result(batch.schema, iter([batch])), out)
+    content = out.getvalue().decode()
+    assert content.replace("\n", "").isprintable()
+    if form == "json":
+        assert json.loads(content) == {"text": said, said: said}
+    else:
+        assert len(content.splitlines()) == 4
