@@ -84,6 +84,7 @@ class Follower:
         self._wait_ms = min(WAIT_MS_MAX, settings.gateway.wait_ms_max)
         if settings.replication.far_behind_bytes:  # then it has to know soon that it isn't heard
             self._wait_ms = min(self._wait_ms, settings.replication.silent_ms // 3)
+        self._flush_ms = settings.storage.flush_interval_ms + 20  # by then what is written is on disk
         self._said: Said | None = None
         self._heard_s = 0.0
         self._compacted = self._told = 0
@@ -315,11 +316,10 @@ class Follower:
 
     async def _ask(self) -> Answered:
         """One answer, of which what is sound is kept."""
-        log = self._log
+        log, own = self._log, self._own()
         position, identity = log.next_position, log.identity
-        ask = partial(
-            self._primary.frames, position, identity.now, identity.log_id, self._own(), self._wait_ms, BYTES_MAX
-        )
+        wait_ms = self._wait_ms if own.durable >= position else min(self._wait_ms, self._flush_ms)
+        ask = partial(self._primary.frames, position, identity.now, identity.log_id, own, wait_ms, BYTES_MAX)
         answered = await self._thread.ask(ask)
         self._hear(answered.said)
         taking = asyncio.ensure_future(self._take(answered.page))
