@@ -146,12 +146,18 @@ def test_who_has_something_that_is_not_on_disk_yet_asks_again_once_it_is(
     assert {(is_durable, wait_ms < 400) for is_durable, wait_ms in asked} == {(True, False), (False, True)}
 
 
+def has_begun(settings: Settings) -> None:
+    """The folder has the beginning of the primary's log."""
+    asked, files, directory = Primary(settings), Files(), settings.storage.data_dir / "commitlog"
+    files.make_dirs(directory)
+    begin_log(asked, files, directory)
+    asked.close()
+
+
 def test_who_follows_nobody_has_nothing_to_wait_for(primary: GatewayProcess, tmp_path: Path) -> None:
     """Such as one whose primary has another log."""
-    (tmp_path / "other").mkdir()
     with start_gateway(tmp_path / "other") as other:
-        begin_log(asked := Primary(settings_of(tmp_path, other)), Files(), tmp_path / "commitlog")
-        asked.close()
+        has_begun(settings_of(tmp_path, other))
     settings = settings_of(tmp_path, primary)
 
     async def scene() -> None:
@@ -172,9 +178,7 @@ def test_who_follows_nobody_has_nothing_to_wait_for(primary: GatewayProcess, tmp
 
 def test_where_nobody_leads_no_address_is_waited_for(primary: GatewayProcess, tmp_path: Path) -> None:
     """Such as where the store has lost who led: what a replica has is served, and an order may have it lead."""
-    begin_log(asked := Primary(settings_of(tmp_path, primary)), Files(), tmp_path / "commitlog")
-    asked.close()
-    settings = settings_of(tmp_path, primary, lease_ms=60_000)
+    has_begun(settings := settings_of(tmp_path, primary, lease_ms=60_000))
 
     async def scene() -> None:
         log = FollowedLog(settings.storage, Files(), SystemClock())
