@@ -43,8 +43,7 @@ def test_a_switch_and_a_death_lose_nothing_where_a_bucket_says_who_leads(tmp_pat
 @pytest.mark.skipif(not is_possible(), reason="network namespaces need root and `ip`")
 def test_one_way_that_is_cut_loses_nothing_that_was_acknowledged(tmp_path: Path, etcd: EtcdServer) -> None:
     assert etcd.address
-    # A cut is as long as a lease and some: here as long as that of the long runs.
-    done = run(tmp_path, {"one-way": 3}, seed=4, count=2, store="etcd", fleet__lease_ms=3_000)
+    done = run(tmp_path, {"one-way": 3}, seed=4, count=2, store="etcd")
     assert done.findings == []
     assert dict(done.done) == {"one-way": 3}
 
