@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +30,13 @@ TEXTS = [f"{text} {'x' * KIB}" for text in numbered(1_000)]
 READ_AT = "lakemq-read-at"
 
 
+def fill(url: str, topic: str) -> None:
+    """About a MiB of messages in the topic's only queue."""
+    make_topic(url, topic, 1)
+    for begin in range(0, len(TEXTS), 100):
+        put(url, topic, TEXTS[begin : begin + 100])
+
+
 class Fleet(NamedTuple):
     """A leader and its follower, which are in sync, and how to ask each."""
 
@@ -40,23 +47,27 @@ class Fleet(NamedTuple):
 
     def put(self, topic: str) -> None:
         """About a MiB of messages in the topic's only queue, which both have."""
-        make_topic(self.leader.url, topic, 1)
-        for begin in range(0, len(TEXTS), 100):
-            put(self.leader.url, topic, TEXTS[begin : begin + 100])
+        fill(self.leader.url, topic)
         end = wait_for(self.follows, self.leads)
         wait_until(lambda: broker_of(self.follows)["confirmed_position"] >= end)
 
 
 @contextmanager
-def fleet(directory: Path, at_follower: dict[str, Any] | None = None, **options: Any) -> Generator[Fleet]:
-    with (
-        start_gateway(directory / "leader", **SMALL, **options) as leader,
-        start_follower(
-            directory / "follower", leader.url, **(options if at_follower is None else at_follower)
-        ) as follower,
-        connect(leader) as leads,
-        connect(follower) as follows,
-    ):
+def fleet(
+    directory: Path,
+    at_follower: dict[str, Any] | None = None,
+    *,
+    first: Callable[[httpx.Client], None] = lambda leads: None,
+    **options: Any,
+) -> Generator[Fleet]:
+    """`first` is done at the leader before there is a follower."""
+    with ExitStack() as stack:
+        leader = stack.enter_context(start_gateway(directory / "leader", **SMALL, **options))
+        leads = stack.enter_context(connect(leader))
+        first(leads)
+        settings = options if at_follower is None else at_follower
+        follower = stack.enter_context(start_follower(directory / "follower", leader.url, **settings))
+        follows = stack.enter_context(connect(follower))
         wait_until(lambda: broker_of(leads)["in_sync"] == [0, 1])
         yield Fleet(leader, follower, leads, follows)
 
@@ -228,9 +239,7 @@ def test_nothing_is_read_at_a_follower_that_is_no_longer_in_sync(tmp_path: Path)
 def test_where_leaders_are_elected_each_names_the_replica_that_follows_it(tmp_path: Path, group: str) -> None:
     with replicas(tmp_path, **LASTING, **FAR) as fleet:
         urls = [fleet.running[each].url for each in (0, 1)]
-        make_topic(urls[0], "orders", 1)
-        for begin in range(0, len(TEXTS), 100):
-            put(urls[0], "orders", TEXTS[begin : begin + 100])
+        fill(urls[0], "orders")
         wait_until(lambda: pull(fleet.http(0), "orders", 0).headers.get(READ_AT) == urls[1])
         with PullConsumer(group, brokers=urls, auto_commit=False) as consumer:
             (queue,) = consumer.queues_of("orders")
@@ -248,15 +257,19 @@ def test_where_leaders_are_elected_each_names_the_replica_that_follows_it(tmp_pa
 def test_what_has_left_the_followers_log_is_read_at_the_leader(tmp_path: Path, group: str) -> None:
     """A follower deletes old segments by its own settings. It would answer that these offsets are out of range."""
     forgets: dict[str, Any] = {"storage__retention_ms": 0, "storage__compacted_grace_ms": 0, "lake__verify": 0}
-    with fleet(tmp_path, {**FAR, **WAITS, **forgets}, **FAR, **WAITS, lake__verify=0) as both:
-        both.put("orders")
-        both.put("orders")
-        sent = TEXTS * 2
-        end = broker_of(both.leads)["max_position"]
-        told = both.leads.put("/v1/broker/compacted", json={"compacted_position": end})
+
+    def fills(leads: httpx.Client) -> None:
+        """All is in the lake before the follower first asks, as it asks again for that after some time only."""
+        fill(str(leads.base_url), "orders")
+        fill(str(leads.base_url), "orders")
+        told = leads.put("/v1/broker/compacted", json={"compacted_position": broker_of(leads)["max_position"]})
         assert told.status_code == 200, told.text
+
+    with fleet(tmp_path, {**FAR, **WAITS, **forgets}, first=fills, **FAR, **WAITS, lake__verify=0) as both:
+        sent = TEXTS * 2
         wait_until(lambda: broker_of(both.follows)["min_position"] > 0)
         assert broker_of(both.leads)["min_position"] == 0
+        make_topic(both.leader.url, "others")  # the follower has it, and so says where its log begins now
         wait_until(lambda: READ_AT not in pull(both.leads, "orders", 0).headers)
         assert pull(both.leads, "orders", len(TEXTS) + 400).headers[READ_AT] == both.follower.url
         with PullConsumer(group, brokers=both.leader.url, auto_commit=False) as consumer:

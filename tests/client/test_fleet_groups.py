@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from lakemq.client import MessageView, Producer, PushConsumer
+from lakemq.client.consume import push_engine
+from lakemq.client.consume.member import every
 from lakemq.client.http import HttpClient
 from lakemq.model.message_queue import MessageQueue
 from lakemq.model.rebalance import averagely
@@ -128,9 +130,11 @@ def test_the_queues_of_a_killed_member_move_at_both_brokers(fleet: Fleet, topic:
 
 
 def test_a_broker_that_is_drained_keeps_its_consumers_and_one_that_may_not_be_read_loses_them(
-    fleet: Fleet, topic: str, group: str
+    fleet: Fleet, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every = fleet.make(topic, 2)
+    commits_often: Callable[..., Any] = lambda seconds, what: every(0.1, what)  # noqa: E731
+    monkeypatch.setattr(push_engine, "every", commits_often)
+    queues = fleet.make(topic, 2)
     seen = Seen()
     drained, other = fleet.brokers.values()
     with (
@@ -143,7 +147,7 @@ def test_a_broker_that_is_drained_keeps_its_consumers_and_one_that_may_not_be_re
         _permit(drained, topic, "r")
         assert {producer.send(topic, text).broker for text in numbered(6)} == {"b"}
         seen.wait(numbered(6))
-        assert shared(every, consumer)()
+        assert shared(queues, consumer)()
         put(other.url, topic, ["more"])
         seen.wait(["more"])
         wait_until(lambda: sum(offsets(other.url, group, topic).values()) == 7)  # or it would come again
@@ -151,7 +155,7 @@ def test_a_broker_that_is_drained_keeps_its_consumers_and_one_that_may_not_be_re
         wait_until(lambda: {queue.broker for queue in consumer.queues if queue.topic == topic} == {"a"})
         put(other.url, topic, ["nobody reads it"])
         _permit(other, topic, "rw")
-        wait_until(shared(every, consumer))
+        wait_until(shared(queues, consumer))
         seen.wait(["nobody reads it"])
     assert len(seen.texts) == len(set(seen.texts)), "what was committed did not come again"
     assert offsets(drained.url, group, topic) == dict.fromkeys(range(2), 10)

@@ -84,6 +84,7 @@ class Follower:
         self._wait_ms = min(WAIT_MS_MAX, settings.gateway.wait_ms_max)
         if settings.replication.far_behind_bytes:  # then it has to know soon that it isn't heard
             self._wait_ms = min(self._wait_ms, settings.replication.silent_ms // 3)
+        self._flush_ms = settings.storage.flush_interval_ms + 20  # by then what is written is on disk
         self._said: Said | None = None
         self._heard_s = 0.0
         self._compacted = self._told = 0
@@ -139,10 +140,10 @@ class Follower:
                 return
 
     async def _until_known(self) -> None:
-        """Wait a while for who leads to say where it is: for this one, and for who asks this one."""
+        """Wait a while for who leads, if anybody does, to say where it is: for this one, and for who asks this one."""
         assert self._elected is not None
         for _ in range(int(self._settings.fleet.lease_ms / 1000 / PACE_S)):
-            if self._elected.where():
+            if self._elected.where() or "leader" not in self._elected.described():
                 break
             await asyncio.sleep(PACE_S)
         self._log.leader = self._elected.where()
@@ -190,9 +191,10 @@ class Follower:
 
     def start(self) -> None:
         """Begin to follow, unless it can't be."""
-        if self.fault is not None:
-            return
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        if self.fault is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+        else:
+            self._asked.set()
 
     async def has_asked(self, seconds: float) -> None:
         """Wait until the primary has been asked what there is, so many seconds at most."""
@@ -315,11 +317,9 @@ class Follower:
 
     async def _ask(self) -> Answered:
         """One answer, of which what is sound is kept."""
-        log = self._log
-        position, identity = log.next_position, log.identity
-        ask = partial(
-            self._primary.frames, position, identity.now, identity.log_id, self._own(), self._wait_ms, BYTES_MAX
-        )
+        log, own, position = self._log, self._own(), self._log.next_position
+        wait_ms = self._wait_ms if own.durable >= position else min(self._wait_ms, self._flush_ms)
+        ask = partial(self._primary.frames, position, log.identity.now, log.identity.log_id, own, wait_ms, BYTES_MAX)
         answered = await self._thread.ask(ask)
         self._hear(answered.said)
         taking = asyncio.ensure_future(self._take(answered.page))

@@ -17,7 +17,7 @@ LOOKS = 5
 """So often within a lease who doesn't lead looks."""
 SOON_MS = 50
 """So often while it isn't known where a new leader is asked, for a lease at most: it can't be asked until it is
-followed."""
+followed. The first one is new, too: of replicas that are started at once the others wait for its record."""
 
 
 class Lookout:
@@ -28,8 +28,8 @@ class Lookout:
         self._lease_ms = lease_ms
         self._loop = asyncio.get_running_loop()
         self._awake = asyncio.Event()
-        self._turned_ms = -lease_ms
-        """When another leader was seen last."""
+        self._turned_ms = self.now_ms()
+        """When another leader was seen last; at first: since when one is looked for."""
         self.pulse = Pulse(lease_ms)
         self.beat: Beat | None = None
         self.record: Record | None = None
