@@ -82,9 +82,14 @@ def _check_put(log: CommitLog, caller: Caller, topic: str, auto: bool) -> Topic 
 
 
 async def _put(
-    changes: TopicChanges, topic: str, old: Topic | None, body: TopicBody | None, message_bytes_max: int
+    changes: TopicChanges,
+    topic: str,
+    old: Topic | None,
+    body: TopicBody | None,
+    message_bytes_max: int,
+    maker: Caller,
 ) -> Topic:
-    """Make the topic, or change it to what the body says. Raises `InvalidRequest`, `StoreUnwritable`."""
+    """Make the topic, or change it to what the body says. Raises `InvalidRequest`, `OverQuota`, `StoreUnwritable`."""
     body = body or TopicBody()  # pyright: ignore[reportCallIssue]
     queues = len(old.queues) if old else changes.limits.default_queues
     permission = old.permission if old else "rw"
@@ -94,6 +99,7 @@ async def _put(
         body.queues or queues,
         body.permission or permission,
         lambda config: changed(config, given, message_bytes_max),
+        maker=maker,
     )
 
 
@@ -158,9 +164,9 @@ def make_router(
                 raise InvalidRequest("with auto=true a topic is as its first message makes it: leave out the body")
             if old is None:
                 await caller.changes(f"PUT /v1/topics/{topic}?auto=true")
-            made = old or await changes.writable(topic)
+            made = old or await changes.writable(topic, caller)
         else:
-            made = await _put(changes, topic, old, body, message_bytes_max)
+            made = await _put(changes, topic, old, body, message_bytes_max, caller)
         response.status_code = 200 if old else 201
         return describe(made, cold.known_min_offset)
 
