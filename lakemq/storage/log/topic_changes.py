@@ -57,6 +57,10 @@ def _unchanged(config: TopicConfig) -> TopicConfig:
     return config
 
 
+def _anything(topic: Topic | None) -> None:
+    pass
+
+
 class TopicChanges:
     """Those of one log, one after the other, within `limits`. A broker that is `drained` takes no messages."""
 
@@ -125,16 +129,22 @@ class TopicChanges:
     async def put(
         self,
         name: str,
-        queues: int,
-        permission: str,
+        queues: int | None,
+        permission: str | None,
         configured: Callable[[TopicConfig], TopicConfig] = _unchanged,
         *,
         maker: Maker = NOBODY,
+        check: Callable[[Topic | None], None] = _anything,
     ) -> Topic:
-        """Make or change a topic; done when it stands in the log. `configured`: its configuration, of what it was. One
-        that is made, or has more queues then, is `maker`'s. Raises `InvalidRequest`, `OverQuota`, `StoreUnwritable`."""
+        """Make or change a topic; done when it stands in the log. `queues`, `permission`: None: as they are, or by
+        default. `configured`: its configuration, of what it was. One that is made, or has more queues then, is
+        `maker`'s. `check` raises where the topic that is there, or None, is not to be changed, or made: others change
+        it while this waits for its turn. Raises `InvalidRequest`, `OverQuota`, `StoreUnwritable`."""
         async with self._recording:
-            return await self._put(name, queues, permission, configured, maker)
+            old = self._log.topics.find(name)
+            check(old)
+            queues = queues or (len(old.queues) if old else self.limits.default_queues)
+            return await self._put(name, queues, permission or (old.permission if old else "rw"), configured, maker)
 
     async def _put(
         self,

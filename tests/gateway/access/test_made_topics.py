@@ -175,3 +175,19 @@ def test_it_holds_after_a_start_and_super_users_have_no_default(tmp_path: Path) 
                     assert above.put(f"/v1/topics/root-{number}").status_code in (200, 201)
         if not again:
             gateway = start_gateway(data, **options)
+
+
+def test_the_right_to_create_changes_no_topic_that_another_one_creates_at_once(
+    guarded: tuple[GatewayProcess, httpx.Client],
+) -> None:
+    """Which right it takes is looked at when it is done: each change waits for those before."""
+    gateway, admin = guarded
+    owner_token = make_user(admin, "owner", allow("Topic:at-once-*", *MAKES))
+    other_token = make_user(admin, "creates", allow("Topic:at-once-*", "Create"))
+    with ask_as(gateway, owner_token) as owner, ask_as(gateway, other_token) as other, ThreadPoolExecutor(2) as pool:
+        for number in range(50):
+            path = f"/v1/topics/at-once-{number}"
+            mine = pool.submit(owner.put, path, json={"queues": 1})
+            his = pool.submit(other.put, path, json={"queues": 2, "permission": "r"})
+            statuses = mine.result().status_code, his.result().status_code
+            assert statuses in {(201, 403), (400, 201)}, "who is second has a topic that is there: its queues only grow"
