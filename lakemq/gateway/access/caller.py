@@ -9,7 +9,7 @@ from typing import Protocol
 from lakemq.contract.right import Right
 from lakemq.contract.route import Route
 from lakemq.gateway.access.quotas import Usage
-from lakemq.model.access import Need, Status, User, UserType
+from lakemq.model.access import Action, Need, Status, User, UserType, need_of_topic
 from lakemq.model.errors import Forbidden, LakemqError, OverQuota, Unauthenticated
 from lakemq.model.quota import Made
 from lakemq.web.asgi import Scope
@@ -119,7 +119,7 @@ class Caller(ABC):
     def check_room(self, topic: str, made: Callable[[], Made]) -> None:
         """Raise `OverQuota` unless it may have made so many topics and queues, with this one."""
         if self.usage is not None and (refusal := self.usage.no_room(made)) is not None:
-            self._notes.over_quota(self, f"to make topic {topic}", refusal)
+            self._notes.over_quota(self, str(need_of_topic((Action.CREATE,), topic)), refusal)
             raise refusal
 
     @abstractmethod

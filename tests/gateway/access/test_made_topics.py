@@ -157,7 +157,7 @@ def test_a_refusal_is_audited_and_counted(guarded: tuple[GatewayProcess, httpx.C
     assert counted() == before + 1
     wait_until(lambda: any(each["user"] == "noted" for each in records()))
     found = [each for each in records() if each["user"] == "noted"]
-    assert [each["what"] for each in found] == ["to make topic noted-b"]
+    assert [each["what"] for each in found] == ["Create on Topic:noted-b"]
     assert "its quota is 1" in found[0]["why"]
 
 
