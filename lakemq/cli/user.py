@@ -74,6 +74,8 @@ def put(
         str | None, typer.Option("--bytes-per-s", metavar=QUOTA, help="Bytes of bodies a second, both ways.")
     ] = None,
     connections: Annotated[str | None, typer.Option("--connections", metavar=QUOTA, help="Open connections.")] = None,
+    topics: Annotated[str | None, typer.Option("--topics", metavar=QUOTA, help="Topics that it made.")] = None,
+    queues: Annotated[str | None, typer.Option("--queues", metavar=QUOTA, help="Queues of these topics.")] = None,
     broker: Broker = None,
     nameservers: Nameservers = None,
 ) -> None:
@@ -87,9 +89,11 @@ def put(
     lakemq user put ann --status disabled
     lakemq user put ann --requests-per-s 100 --bytes-per-s 1048576 --connections 50
     lakemq user put ann --connections default
+    lakemq user put ann --topics 20 --queues 100
     lakemq user put ann --nameservers http://127.0.0.1:9876
     """
     given = {"requests_per_s": requests_per_s, "bytes_per_s": bytes_per_s, "connections": connections}
+    given |= {"topics": topics, "queues": queues}
     quotas = {name: _quota(name, text) for name, text in given.items() if text is not None}
     with connect_with_warning(context, broker, nameservers) as brokers:
         made = ask_each(brokers, lambda client: client.users.put(user, type_, status, quotas), ())

@@ -388,8 +388,8 @@ class Admin:
     ) -> UserInfo:
         """Create a user, or change the given settings. A new user is `normal` and `enabled`, and may do nothing yet.
 
-        `quotas`: `requests_per_s`, `bytes_per_s`, `connections`; 0: no limit, None: the broker's setting. Raises
-        `InvalidRequest`.
+        `quotas`: `requests_per_s`, `bytes_per_s`, `connections`, `topics`, `queues`; 0: no limit, None: the broker's
+        setting. Raises `InvalidRequest`.
         """
         return self._loop.run(self._admin.put_user(user, type=type, status=status, quotas=quotas, broker=broker))
 

@@ -48,7 +48,8 @@ class UserApi:
         quotas: Mapping[str, float | None] | None = None,
     ) -> dict[str, Any]:
         """Make a user, or change it; what isn't said stays, or is `normal` and `enabled`. `quotas`: `requests_per_s`,
-        `bytes_per_s`, `connections`; 0: as much as there is, None: what the broker's settings say."""
+        `bytes_per_s`, `connections`, `topics`, `queues`; 0: as much as there is, None: what the broker's settings
+        say."""
         said = {"type": type_, "status": status, "quotas": quotas or None}
         body = {name: value for name, value in said.items() if value is not None}
         return self._call(routes.PUT_USER.at(user), body)

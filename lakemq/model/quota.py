@@ -1,5 +1,6 @@
-"""How much of a broker one user may take in a time. Requests and bytes are counted by a bucket of tokens each
-(`token_bucket.py`): what is only known afterwards, or is larger than the bucket, puts it into debt.
+"""How much of a broker one user may take. Requests and bytes, in a time, are counted by a bucket of tokens each
+(`token_bucket.py`): what is only known afterwards, or is larger than the bucket, puts it into debt. Of connections,
+topics and queues it is how many there are.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple, cast
 
-from lakemq.model.errors import InvalidRequest
+from lakemq.model.errors import InvalidRequest, OverQuota
 
 BURST_S = 2
 """A bucket holds what comes in so many seconds."""
@@ -17,6 +18,10 @@ PER_S_MIN = 0.001
 """The lowest rate, so the highest wait for a single request is about a quarter of an hour."""
 PER_S_MAX = 10**12
 CONNECTIONS_MAX = 1_000_000
+TOPICS_MAX = 1_000_000
+QUEUES_MAX = 100_000_000
+DELETED_RETRY_S = 60
+"""Nobody knows when the user deletes a topic."""
 
 
 class Quota(StrEnum):
@@ -25,6 +30,8 @@ class Quota(StrEnum):
     REQUESTS = "requests"
     BYTES = "bytes"
     CONNECTIONS = "connections"
+    TOPICS = "topics"
+    QUEUES = "queues"
 
 
 class Quotas(NamedTuple):
@@ -33,6 +40,8 @@ class Quotas(NamedTuple):
     requests_per_s: float | None = None
     bytes_per_s: float | None = None
     connections: int | None = None
+    topics: int | None = None
+    queues: int | None = None
 
     def over(self, defaults: Quotas) -> Quotas:
         """These, and of the defaults what these don't say."""
@@ -49,7 +58,26 @@ class Quotas(NamedTuple):
 
 
 UNSAID = Quotas()
-NONE = Quotas(0, 0, 0)
+NONE = Quotas(0, 0, 0, 0, 0)
+_COUNTS_MAX = {"connections": CONNECTIONS_MAX, "topics": TOPICS_MAX, "queues": QUEUES_MAX}
+"""What is counted, and the highest quota of it."""
+
+
+class Made(NamedTuple):
+    """What counts for one user: topics that it made, or was the last to add queues to, and all their queues."""
+
+    topics: int
+    queues: int
+
+
+def room_refusal(user: str, quotas: Quotas, made: Made) -> OverQuota | None:
+    """Why the user may not have made so much; None: it may."""
+    limits = ((Quota.TOPICS, quotas.topics, made.topics), (Quota.QUEUES, quotas.queues, made.queues))
+    for quota, most, count in limits:
+        if 0 < (most or 0) < count:
+            text = f"user {user} would have {count} {quota}, and its quota is {most}: delete topics that nobody needs"
+            return OverQuota(text, quota, DELETED_RETRY_S)
+    return None
 
 
 def is_rate(value: object) -> bool:
@@ -68,14 +96,14 @@ def parse_quotas(fields: object, before: Quotas = UNSAID) -> Quotas:
     """The quotas of such a JSON object; what it doesn't say is as `before`, and names that are none are passed over: a
     later version may know them. Raises `InvalidRequest`."""
     if not isinstance(fields, Mapping):
-        raise InvalidRequest("quotas are an object with requests_per_s, bytes_per_s and connections")
+        raise InvalidRequest(f"quotas are an object with some of {', '.join(Quotas._fields)}")
     said = {name: value for name, value in cast("Mapping[str, object]", fields).items() if name in Quotas._fields}
     for name, value in list(said.items()):
         if value is None:
             continue
-        if name == "connections":
-            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= CONNECTIONS_MAX:
-                raise InvalidRequest(f"the quota connections is a number up to {CONNECTIONS_MAX}, 0 for none")
+        if (most := _COUNTS_MAX.get(name)) is not None:
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+                raise InvalidRequest(f"the quota {name} is a number up to {most}, 0 for none")
         elif not is_rate(value):
             raise InvalidRequest(f"the quota {name} is a number from {PER_S_MIN} to {PER_S_MAX}, or 0 for none")
         else:

@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from lakemq.model.environment import read_environment
 from lakemq.model.errors import SettingsError
 from lakemq.model.ids import is_broker_name
-from lakemq.model.quota import CONNECTIONS_MAX, PER_S_MAX, PER_S_MIN, is_rate, plain
+from lakemq.model.quota import CONNECTIONS_MAX, PER_S_MAX, PER_S_MIN, QUEUES_MAX, TOPICS_MAX, is_rate, plain
 from lakemq.settings.fleet import Fleet as Fleet
 from lakemq.settings.jobs import Maintenance as Maintenance
 from lakemq.settings.jobs import Spark as Spark
@@ -93,8 +93,9 @@ class Auth(Section):
     that could destroy or forge data need one. `admin_token_file`: the file with the administrator's token, which
     replicas can share; none: `admin.token` in the data folder, which the first start creates. `audit`: whether to
     record who did what; none: if `required` is set. `insecure`: allow access from other machines without tokens, or
-    without TLS. `user_requests_per_s_max`, `user_bytes_per_s_max` (of bodies, both ways), `user_connections_max`:
-    the quota of each user that is not a super user and has no quota of its own; 0: unlimited."""
+    without TLS. `user_requests_per_s_max`, `user_bytes_per_s_max` (of bodies, both ways), `user_connections_max`,
+    `user_topics_max` (that it made, and that are there), `user_queues_max` (of these topics together): the quota of
+    each user that is not a super user and has no quota of its own; 0: unlimited."""
 
     required: bool = False
     admin_token_file: Path | None = None
@@ -109,6 +110,8 @@ class Auth(Section):
     user_requests_per_s_max: float = 0
     user_bytes_per_s_max: float = 0
     user_connections_max: int = Field(default=0, ge=0, le=CONNECTIONS_MAX)
+    user_topics_max: int = Field(default=0, ge=0, le=TOPICS_MAX)
+    user_queues_max: int = Field(default=0, ge=0, le=QUEUES_MAX)
 
     @field_validator("user_requests_per_s_max", "user_bytes_per_s_max")
     @classmethod

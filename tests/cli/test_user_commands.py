@@ -71,10 +71,13 @@ def test_a_broker_that_serves_requests_without_a_token_is_warned_of(
 def test_quotas_are_given_shown_and_taken_back(run: Run, shell: Shell, user: str) -> None:
     shell("user", "put", user, "--requests-per-s", "0.5", "--bytes-per-s", "1048576")
     shell("user", "put", user, "--connections", "0", "--bytes-per-s", "default")
+    shell("user", "put", user, "--topics", "20", "--queues", "100")
     quotas = json.loads(shell("user", "show", user, "--json"))["quotas"]
-    assert quotas == {"requests_per_s": 0.5, "bytes_per_s": None, "connections": 0}
-    assert "quotas: requests_per_s 0.5, connections none" in shell("user", "show", user)
+    said = {"requests_per_s": 0.5, "bytes_per_s": None, "connections": 0, "topics": 20, "queues": 100}
+    assert quotas == said
+    assert "quotas: requests_per_s 0.5, connections none, topics 20, queues 100" in shell("user", "show", user)
     shell("user", "put", user, "--requests-per-s", "default", "--connections", "default")
+    shell("user", "put", user, "--topics", "default", "--queues", "default")
     assert "quotas" not in shell("user", "show", user)
     for option, text in (("--requests-per-s", "many"), ("--bytes-per-s", "inf"), ("--connections", "1.5")):
         wrong = run("user", "put", user, option, text, "--broker", shell.url)

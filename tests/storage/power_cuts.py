@@ -30,6 +30,7 @@ from lakemq.model.errors import LakemqError
 from lakemq.settings import Broker as Name
 from lakemq.settings import Settings, Storage
 from lakemq.storage.log.appends import RowsAppend
+from lakemq.storage.log.topic_changes import NOBODY
 from lakemq.storage.segment.rows import make_row
 from lakemq.testing import LossyFiles, ManualClock
 from tests.gateway.http_client import write_arrow
@@ -199,7 +200,7 @@ class Machine:
     async def produce(self, count: int, sync: bool = False) -> None:
         """Send messages, as one request."""
         messages = [self.ledger.send() for _ in range(count)]
-        topic = await self.attempt(self.broker.topics.writable(TOPIC))
+        topic = await self.attempt(self.broker.topics.writable(TOPIC, NOBODY))
         if topic is None:
             return
         queues = [self.chance.choice(topic.queues[:2]) for _ in messages]

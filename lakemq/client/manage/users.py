@@ -38,8 +38,8 @@ class TokenInfo(NamedTuple):
 
 
 class UserInfo(NamedTuple):
-    """A user, as the first of `brokers` has it. `quotas`: `requests_per_s`, `bytes_per_s` and `connections`; 0: no
-    limit, None: the broker's setting. `users` leaves `policies` and `tokens` empty."""
+    """A user, as the first of `brokers` has it. `quotas`: `requests_per_s`, `bytes_per_s`, `connections`, `topics`
+    and `queues`; 0: no limit, None: the broker's setting. `users` leaves `policies` and `tokens` empty."""
 
     user: str
     type: UserType

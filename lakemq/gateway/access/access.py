@@ -21,6 +21,7 @@ from lakemq.model.access import ADMINISTRATOR, User, UserType
 from lakemq.model.errors import FlowControl, Forbidden, InvalidRequest, LakemqError, OverQuota, Unauthenticated
 from lakemq.model.forwarded import is_forwarded
 from lakemq.model.network import is_neighbour
+from lakemq.model.quota import Quota
 from lakemq.model.token import Token, parse_bearer
 from lakemq.storage.disk.clock import Clock
 from lakemq.storage.disk.files import Files
@@ -139,6 +140,12 @@ class Access:
         """As `Notes`."""
         if self._audit is not None:
             self._audit.refused(Entry(caller.name, caller.source, what, error.detail, request_id))
+
+    def over_quota(self, caller: Caller, what: str, error: OverQuota) -> None:
+        """As `Notes`."""
+        if self._quotas is not None:
+            self._quotas.refused[Quota(error.quota)] += 1
+        self.refused(caller, what, error)
 
     async def changes(self, caller: Caller, what: str) -> None:
         """As `Notes`."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from lakemq.contract.right import Right
 from lakemq.contract.route import Route
 from lakemq.gateway.access.quotas import Usage
-from lakemq.model.access import Need, Status, User, UserType
-from lakemq.model.errors import Forbidden, LakemqError, Unauthenticated
+from lakemq.model.access import Action, Need, Status, User, UserType, need_of_topic
+from lakemq.model.errors import Forbidden, LakemqError, OverQuota, Unauthenticated
+from lakemq.model.quota import Made
 from lakemq.web.asgi import Scope
 from lakemq.web.request_id import CALLER
 
@@ -59,6 +60,10 @@ class Notes(Protocol):
 
     def refused(self, caller: Caller, what: str, error: LakemqError) -> None:
         """Somebody may not."""
+        ...
+
+    def over_quota(self, caller: Caller, what: str, error: OverQuota) -> None:
+        """Somebody may not, as it has so much already."""
         ...
 
     async def changes(self, caller: Caller, what: str) -> None:
@@ -110,6 +115,12 @@ class Caller(ABC):
         """It is about to change something, as a handler has found it may. Raises `Busy`, `StoreUnwritable`: then it is
         not to be done, as it can't be written down."""
         await self._notes.changes(self, what)
+
+    def check_room(self, topic: str, made: Callable[[], Made]) -> None:
+        """Raise `OverQuota` unless it may have made so many topics and queues, with this one."""
+        if self.usage is not None and (refusal := self.usage.no_room(made)) is not None:
+            self._notes.over_quota(self, str(need_of_topic((Action.CREATE,), topic)), refusal)
+            raise refusal
 
     @abstractmethod
     def may(self, need: Need) -> bool:

@@ -1,5 +1,5 @@
-"""What users with a quota take of a broker: requests, bytes of bodies both ways, connections. Of who has none nothing
-is counted."""
+"""What users with a quota take of a broker: requests, bytes of bodies both ways, connections, and the topics that
+they make. Of who has none nothing is counted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from lakemq.model.access import User, UserType
 from lakemq.model.errors import OverQuota
-from lakemq.model.quota import NONE, Quota, Quotas, burst_of, in_seconds
+from lakemq.model.quota import NONE, Made, Quota, Quotas, burst_of, in_seconds, room_refusal
 from lakemq.model.token_bucket import TokenBucket
 from lakemq.settings import Auth
 from lakemq.storage.disk.clock import Clock
@@ -68,6 +68,11 @@ class Usage:
         text = f"as many connections as its quota lets it, {self._quotas.connections}"
         return OverQuota(f"user {self._user} has {text}", Quota.CONNECTIONS, CLOSED_RETRY_S, closes=True)
 
+    def no_room(self, made: Callable[[], Made]) -> OverQuota | None:
+        """Why the user may not have made so many topics and queues."""
+        quotas = self._quotas
+        return room_refusal(self._user, quotas, made()) if quotas.topics or quotas.queues else None
+
     def begin(self, size: int) -> None:
         """A request with so many bytes of body goes."""
         now_ms = self._now_ms()
@@ -94,7 +99,11 @@ class QuotaKeeper:
 
     def __init__(self, limits: Auth, request_bytes_max: int, clock: Clock) -> None:
         self._defaults = Quotas(
-            limits.user_requests_per_s_max, limits.user_bytes_per_s_max, limits.user_connections_max
+            limits.user_requests_per_s_max,
+            limits.user_bytes_per_s_max,
+            limits.user_connections_max,
+            limits.user_topics_max,
+            limits.user_queues_max,
         )
         self._users_max = limits.users_max
         self._request_bytes_max = request_bytes_max

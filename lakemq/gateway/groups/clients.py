@@ -170,6 +170,11 @@ class Clients:
             if group is None or found.group == group:
                 yield found.heard
 
+    def group_deleted(self, group: str) -> None:
+        """Who has received for the group is of no later one of its name; who goes on is told of anew."""
+        for key in [key for key, _ in self._receivers.items() if key[0] == group]:
+            self._receivers.pop(key)
+
     def _expire(self) -> None:
         long_ago_s = _now_s() - EXPIRY_S
         while (oldest := self._producers.oldest()) is not None and oldest[1].heard_s < long_ago_s:

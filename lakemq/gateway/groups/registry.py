@@ -184,6 +184,7 @@ class Groups:
             topics = [each for each in (retry_topic(name), dead_letter_topic(name)) if self._log.topics.find(each)]
             await self._records.delete(name, topics)
         self._gaps.forget(name)
+        self.members.clients.group_deleted(name)
 
     def _check_unused(self, name: str) -> None:
         """Raises `GroupNotFound`, `GroupInUse`."""

@@ -13,7 +13,7 @@ import orjson
 from lakemq.contract.forms import OCTETS, is_form
 from lakemq.contract.headers import MISSING_REPLICAS
 from lakemq.contract.media_type import media_type
-from lakemq.gateway.access.caller import caller_of
+from lakemq.gateway.access.caller import Caller, caller_of
 from lakemq.gateway.decode import ArrowRows, Limits, TakesLong, decode, inflate
 from lakemq.gateway.decode.raw_form import CURLS_OWN, decode_raw
 from lakemq.gateway.placement.bulk import is_large, pack
@@ -158,7 +158,9 @@ class Producer:
         plain = plain_properties(request.scope["headers"]) if group is None and ack != "none" else None
         body = await read_body(request.receive, self.limits.request_bytes_max)
         if plain is not None and len(body) <= self.small_bytes:
-            await send_answer(request.send, self._with_missing(await self._store_raw(name, body, plain, ack)))
+            await send_answer(
+                request.send, self._with_missing(await self._store_raw(request.scope, name, body, plain, ack))
+            )
             self._sent(name, began_s)
             return
         with self._work.decoding.holding(len(body), client_of(request.scope)):
@@ -175,20 +177,20 @@ class Producer:
         if topic is not None:
             topic.traffic.sent(perf_counter() - began_s)
 
-    async def _store_raw(self, name: str, body: bytes, properties: dict[str, str], ack: str) -> Answer:
+    async def _store_raw(self, scope: Scope, name: str, body: bytes, properties: dict[str, str], ack: str) -> Answer:
         """Store one small plain message, as it is."""
         topic = self.open_topics.get(name)
         if topic is None or not topic.open:
-            topic = await self._open(name)
+            topic = await self._open(name, caller_of(scope))
         queue = place_draft(Draft(body), topic) if topic.restricts else topic.next_queue()
         stored = await self._log.append(OneAppend(body_row(body, properties), queue))
         await self._keep_promise(ack)
         self._work.counters.took(1, len(body), topic.traffic)
         return json_answer(receipt_of(self._ids.prefix_bytes, stored))
 
-    async def _open(self, name: str) -> Topic:
+    async def _open(self, name: str, maker: Caller) -> Topic:
         """The topic to produce to, which is remembered. Raises what `TopicChanges.writable` does."""
-        topic = self.open_topics[name] = await self._topics.writable(name)
+        topic = self.open_topics[name] = await self._topics.writable(name, maker)
         if len(self.open_topics) > len(self._log.topics) + DELETED_MAX:
             for gone in [each for each, held in self.open_topics.items() if not held.open]:
                 del self.open_topics[gone]
@@ -231,11 +233,11 @@ class Producer:
         before anything is stored, where that is too much to do at once."""
         limits = self._at_once_limits if run is at_once else self.limits
         scope_of_key = name if group is None else f"{name}/{group}"  # a slash is in no name
-        user = caller_of(scope).name
-        rows, key, size = await run(_decode_whole, headers, body, scope_of_key, user, limits)
+        caller = caller_of(scope)
+        rows, key, size = await run(_decode_whole, headers, body, scope_of_key, caller.name, limits)
         count_inflated(scope, len(body), size)
         del body
-        topic = await self._open(name)
+        topic = await self._open(name, caller)
         if key is not None:
             return await self._store_once(topic, rows, key, group, run)
         storing, spread = await self._append(topic, rows, None, group, run)

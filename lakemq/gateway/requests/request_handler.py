@@ -6,6 +6,7 @@ from __future__ import annotations
 import orjson
 
 from lakemq.contract.routes import REPLY_TIMEOUT_MS
+from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.decode import Limits, decode_one, inflate
 from lakemq.gateway.placement.bulk import is_large
 from lakemq.gateway.requests.requests import Requests
@@ -34,7 +35,9 @@ class RequestHandler:
         timeout_ms = parse_int(request.query, REPLY_TIMEOUT_MS, most_ms)
         # Who waits doesn't hold the message any more: there may be many.
         client = client_of(request.scope)
-        correlation_id = await self._requests.ask(topic, await self._decode(request), timeout_ms, client)
+        draft, caller = await self._decode(request), caller_of(request.scope)
+        correlation_id = await self._requests.ask(topic, draft, timeout_ms, client, caller)
+        del draft
         reply = await self._requests.wait(correlation_id, timeout_ms, client_gone(request.scope))
         await send_answer(request.send, json_answer(orjson.dumps(reply)))
 

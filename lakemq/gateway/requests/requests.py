@@ -17,7 +17,7 @@ from lakemq.model.errors import Busy, InvalidRequest, RequestNotFound, RequestTi
 from lakemq.model.message import Draft
 from lakemq.model.names import REPLY_TOPIC
 from lakemq.storage.log.appends import OneAppend
-from lakemq.storage.log.topic_changes import TopicChanges
+from lakemq.storage.log.topic_changes import Maker, TopicChanges
 from lakemq.storage.read.store import Store
 from lakemq.storage.slices.messages import to_dicts
 from lakemq.storage.state.topics import Queue
@@ -55,7 +55,7 @@ class Requests:
     def __len__(self) -> int:
         return len(self._pending)
 
-    async def ask(self, topic_name: str, draft: Draft, timeout_ms: int, client: Client) -> str:
+    async def ask(self, topic_name: str, draft: Draft, timeout_ms: int, client: Client, maker: Maker) -> str:
         """Store the request; returns its correlation id, to `wait` with at once.
 
         Raises `Busy` with nothing stored, and what storing a message raises.
@@ -69,7 +69,7 @@ class Requests:
         self._pending[correlation_id] = _Pending(client)
         self._room.take(client)
         try:
-            topic = await self._topics.writable(topic_name)
+            topic = await self._topics.writable(topic_name, maker)
             properties = {CORRELATION_ID: correlation_id, TTL_MS: str(timeout_ms)}
             await self._append(draft, place_draft(draft, topic), properties)
             await self._store.log.keep_promise()

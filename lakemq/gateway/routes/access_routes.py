@@ -52,6 +52,8 @@ class QuotasBody(BaseModel):
     requests_per_s: float | None = Field(None, description="requests a second")
     bytes_per_s: float | None = Field(None, description="bytes of bodies a second, of requests and answers together")
     connections: int | None = Field(None, description="connections that are open")
+    topics: int | None = Field(None, description="topics that it made, and that are there")
+    queues: int | None = Field(None, description="queues of these topics together")
 
 
 class UserBody(BaseModel):

@@ -73,28 +73,34 @@ def _may_see(caller: Caller, topic: str) -> bool:
     return not caller.name or caller.may(need)
 
 
-def _check_put(log: CommitLog, caller: Caller, topic: str, auto: bool) -> Topic | None:
-    """The topic, if it is there and may be changed; None: it may be made. Raises `Forbidden`, `Unauthenticated`."""
-    old = log.topics.find(topic)
+def _check_put(caller: Caller, topic: str, auto: bool, old: Topic | None) -> Topic | None:
+    """The topic as it is, if it may be changed so; None: it may be made. Raises `Forbidden`, `Unauthenticated`."""
     change = Action.UPDATE if old else Action.CREATE
     caller.check(need_of_topic((Action.PUB, change) if auto else (change,), topic))
     return old
 
 
 async def _put(
-    changes: TopicChanges, topic: str, old: Topic | None, body: TopicBody | None, message_bytes_max: int
-) -> Topic:
-    """Make the topic, or change it to what the body says. Raises `InvalidRequest`, `StoreUnwritable`."""
-    body = body or TopicBody()  # pyright: ignore[reportCallIssue]
-    queues = len(old.queues) if old else changes.limits.default_queues
-    permission = old.permission if old else "rw"
+    changes: TopicChanges, topic: str, body: TopicBody | None, message_bytes_max: int, caller: Caller
+) -> tuple[Topic, bool]:
+    """Make the topic, or change it to what the body says; whether it was made. Raises `Forbidden`, `InvalidRequest`,
+    `OverQuota`, `StoreUnwritable`."""
+    body, is_new = body or TopicBody(), False  # pyright: ignore[reportCallIssue]
     given = body.model_dump(include=set(TopicConfig._fields))
-    return await changes.put(
+
+    def check(found: Topic | None) -> None:
+        nonlocal is_new
+        is_new = _check_put(caller, topic, False, found) is None
+
+    made = await changes.put(
         topic,
-        body.queues or queues,
-        body.permission or permission,
+        body.queues,
+        body.permission,
         lambda config: changed(config, given, message_bytes_max),
+        maker=caller,
+        check=check,
     )
+    return made, is_new
 
 
 async def _spans(
@@ -149,19 +155,18 @@ def make_router(
     ) -> dict[str, Any]:
         caller = caller_of(request.scope)
         check_writable(topic)
-        old = _check_put(log, caller, topic, auto)
-        if not auto:
-            await caller.changes(f"PUT /v1/topics/{topic}")
-            old = _check_put(log, caller, topic, auto)  # somebody may have made it meanwhile
+        old = _check_put(caller, topic, auto, log.topics.find(topic))
+        is_new = old is None
         if auto:
             if body is not None:
                 raise InvalidRequest("with auto=true a topic is as its first message makes it: leave out the body")
             if old is None:
                 await caller.changes(f"PUT /v1/topics/{topic}?auto=true")
-            made = old or await changes.writable(topic)
+            made = old or await changes.writable(topic, caller)
         else:
-            made = await _put(changes, topic, old, body, message_bytes_max)
-        response.status_code = 200 if old else 201
+            await caller.changes(f"PUT /v1/topics/{topic}")
+            made, is_new = await _put(changes, topic, body, message_bytes_max, caller)
+        response.status_code = 201 if is_new else 200
         return describe(made, cold.known_min_offset)
 
     return router

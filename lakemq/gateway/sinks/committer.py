@@ -19,7 +19,7 @@ from lakemq.gateway.effects.traced_copies import CopySpans
 from lakemq.gateway.sinks.committed import Committed
 from lakemq.gateway.sinks.naming import check_names, check_sink
 from lakemq.gateway.sinks.placing import Target, check_part, check_queues, done_body, place_part, with_record
-from lakemq.gateway.sinks.staging import BadPart, Part, Staging, pack
+from lakemq.gateway.sinks.staging import BadPart, Part, Staging, lost_part, pack
 from lakemq.gateway.sinks.standing import committed_part, may_be_taken_back, what_stands
 from lakemq.gateway.work.run import Run, at_once
 from lakemq.model.columns import SINK
@@ -40,6 +40,7 @@ from lakemq.settings import Settings
 from lakemq.storage.disk.files import Files
 from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.log.commit_log import CommitLog
+from lakemq.storage.log.topic_changes import NOBODY, Maker
 from lakemq.storage.segment.rows import make_row
 from lakemq.storage.state.sinks import COMMIT, FORGET, Sink, SinkState
 from lakemq.storage.state.topics import Queue, Topic
@@ -66,7 +67,7 @@ class Sinks:
         files: Files,
         limits: Limits,
         system_topic: Callable[[str], Awaitable[Topic]],
-        writable_topic: Callable[[str], Awaitable[Topic]],
+        writable_topic: Callable[[str, Maker], Awaitable[Topic]],
     ) -> None:
         self._settings = settings.sinks
         self._delay = settings.delay
@@ -129,7 +130,15 @@ class Sinks:
     # Staging ---------------------------------------------------------------------------------
 
     async def stage(
-        self, sink: str, batch: int, name: str, topic: str, group: str | None, body: bytes, run: Run = at_once
+        self,
+        sink: str,
+        batch: int,
+        name: str,
+        topic: str,
+        group: str | None,
+        body: bytes,
+        run: Run = at_once,
+        maker: Maker = NOBODY,
     ) -> Part | None:
         """Check a part and bring it to disk; nobody sees its messages before the commit. None: the batch is
         committed already, or given up for good, so the part isn't needed. The same part again is no error. What takes
@@ -148,14 +157,14 @@ class Sinks:
         if self._is_committed(sink, batch) or (sink, batch) in self._over:
             return None
         async with self._turn(f"{sink}/{batch}/{name}"):  # a slash is in no name
-            return await self._stage(sink, batch, name, topic, group, body, run)
+            return await self._stage(sink, batch, name, topic, group, body, run, maker)
 
     def _is_committed(self, sink: str, batch: int) -> bool:
         known = self.state.by_name.get(sink)
         return known is not None and batch <= known.batch
 
     async def _stage(
-        self, sink: str, batch: int, name: str, topic: str, group: str | None, body: bytes, run: Run
+        self, sink: str, batch: int, name: str, topic: str, group: str | None, body: bytes, run: Run, maker: Maker
     ) -> Part | None:
         digest = await run(crc32c, body)
         staged = self.staging.find(sink, batch, name)
@@ -164,7 +173,7 @@ class Sinks:
                 raise IdempotencyMismatch(f"part {name!r} of batch {batch} was staged before, with other messages")
             return staged
         self._check_room(len(body))
-        found = await self._writable_topic(topic)
+        found = await self._writable_topic(topic, maker)
         now_ms = self._log.now_ms()
 
         def make() -> tuple[Part, pa.Buffer]:
@@ -309,7 +318,7 @@ class Sinks:
             for name in list(known.left):
                 part = await self._find(sink, known.batch, name)
                 async with self._reads:
-                    await self._store(part or _lost(sink, known.batch, name))
+                    await self._store(part or lost_part(sink, known.batch, name))
                 if part is not None:
                     stored.append(part)
                 if self._log.backlogged or sum(part.bytes for part in stored) > FLUSH_BYTES:
@@ -468,8 +477,3 @@ class Sinks:
             raise PartNotFound(f"there is no part {token[:100]!r}") from None
         except OSError as error:
             raise Busy(f"part {token} can't be read now: {error}") from None
-
-
-def _lost(sink: str, batch: int, name: str) -> Part:
-    """Stands for a part whose file is gone: reading it says so."""
-    return Part(sink, batch, name, "", None, 0, 0, 0, False, 0, 0, 0, 0)

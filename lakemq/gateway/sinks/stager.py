@@ -7,6 +7,7 @@ from urllib.parse import unquote
 import orjson
 
 from lakemq.contract.forms import ARROW
+from lakemq.gateway.access.caller import caller_of
 from lakemq.gateway.decode import inflate
 from lakemq.gateway.sinks.committer import Sinks
 from lakemq.gateway.work.work import Work
@@ -41,7 +42,8 @@ class Stager:
         with decoding.holding(len(body), client):
             group = query.get("group")
             run = decoding.run_for(client)
-            part = await self._sinks.stage(sink, int(batch), name, query["topic"], group, body, run)
+            caller = caller_of(request.scope)
+            part = await self._sinks.stage(sink, int(batch), name, query["topic"], group, body, run, caller)
         if part is not None:  # Arrow has compression of its own
             count_inflated(request.scope, max(len(came), len(body)), part.bytes)
         answer = {"staged": part is not None, "messages": 0 if part is None else part.messages}

@@ -281,3 +281,8 @@ def _parse_header(line: bytes) -> Part | None:
         return Part(**fields)
     except (ValueError, TypeError):
         return None
+
+
+def lost_part(sink: str, batch: int, name: str) -> Part:
+    """Stands for a part whose file is gone: reading it says so."""
+    return Part(sink, batch, name, "", None, 0, 0, 0, False, 0, 0, 0, 0)

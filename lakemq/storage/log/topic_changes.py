@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, TypedDict
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Protocol, TypedDict
 
 import orjson
 
 from lakemq.model.errors import InvalidRequest, ReadOnlyTopic
 from lakemq.model.names import SYSTEM_PREFIXES, check_writable
+from lakemq.model.quota import Made
 from lakemq.model.schema import Parsed, SchemaVersion, next_version
 from lakemq.model.topic_config import NOTHING_SAID, TopicConfig
 from lakemq.model.topic_table import check_storable
@@ -27,6 +29,38 @@ class TopicSaid(TypedDict, total=False):
     table: bool
 
 
+class Maker(Protocol):
+    """Who makes topics, or adds queues to them."""
+
+    name: str
+    """Empty: the topics count for nobody."""
+
+    def check_room(self, topic: str, made: Callable[[], Made]) -> None:
+        """Raise `OverQuota` unless so much of its own is within its quotas. `made` takes long, where there are many
+        topics."""
+        ...
+
+
+class Nobody:
+    """For which no topic counts."""
+
+    name = ""
+
+    def check_room(self, topic: str, made: Callable[[], Made]) -> None:
+        """As `Maker`."""
+
+
+NOBODY = Nobody()
+
+
+def _unchanged(config: TopicConfig) -> TopicConfig:
+    return config
+
+
+def _anything(topic: Topic | None) -> None:
+    pass
+
+
 class TopicChanges:
     """Those of one log, one after the other, within `limits`. A broker that is `drained` takes no messages."""
 
@@ -34,12 +68,13 @@ class TopicChanges:
         self._log = log
         self.limits = limits
         self._drained = drained
-        self._creating: dict[str, asyncio.Future[Topic]] = {}
+        self._creating: dict[tuple[str, str], asyncio.Future[Topic]] = {}
+        """By the name, and for whom: what one may not, another may."""
         self._recording = asyncio.Lock()
 
-    async def writable(self, name: str) -> Topic:
-        """The topic to produce to, made when that is allowed. Raises `InvalidTopic`,
-        `ReadOnlyTopic`, `TopicNotFound`, `StoreUnwritable`."""
+    async def writable(self, name: str, maker: Maker) -> Topic:
+        """The topic to produce to, made when that is allowed, and then `maker`'s. Raises `InvalidTopic`,
+        `ReadOnlyTopic`, `TopicNotFound`, `OverQuota`, `StoreUnwritable`."""
         topic = self._log.topics.find(name)
         check_writable(name)
         if self._drained:
@@ -47,17 +82,24 @@ class TopicChanges:
         if topic is None:
             if not self.limits.auto_create:
                 return self._log.topics.get(name)
-            topic = await self._auto_create(name)
+            topic = await self._auto_create(name, maker)
         if topic.permission == "r":
             raise ReadOnlyTopic(f"topic {name!r} is read-only")
         return topic
 
-    async def _auto_create(self, name: str) -> Topic:
-        creating = self._creating.get(name)
+    async def _auto_create(self, name: str, maker: Maker) -> Topic:
+        return await self._once(name, maker.name, partial(self._create, name, maker))
+
+    async def _create(self, name: str, maker: Maker) -> Topic:
+        async with self._recording:
+            topic = self._log.topics.find(name)  # another one may have made it meanwhile
+            return topic or await self._put(name, self.limits.default_queues, "rw", _unchanged, maker)
+
+    async def _once(self, name: str, user: str, create: Callable[[], Coroutine[Any, Any, Topic]]) -> Topic:
+        creating = self._creating.get((name, user))
         if creating is None:
-            creating = asyncio.ensure_future(self.put(name, self.limits.default_queues, "rw"))
-            self._creating[name] = creating
-            creating.add_done_callback(lambda _: self._creating.pop(name, None))
+            creating = self._creating[name, user] = asyncio.ensure_future(create())
+            creating.add_done_callback(lambda _: self._creating.pop((name, user), None))
         return await asyncio.shield(creating)
 
     async def system(self, name: str) -> Topic:
@@ -66,12 +108,7 @@ class TopicChanges:
         topic = self._log.topics.find(name)
         if topic is not None:
             return topic
-        creating = self._creating.get(name)
-        if creating is None:
-            creating = asyncio.ensure_future(self._create_system(name))
-            self._creating[name] = creating
-            creating.add_done_callback(lambda _: self._creating.pop(name, None))
-        return await asyncio.shield(creating)
+        return await self._once(name, NOBODY.name, partial(self._create_system, name))
 
     async def _create_system(self, name: str) -> Topic:
         async with self._recording:
@@ -92,23 +129,53 @@ class TopicChanges:
     async def put(
         self,
         name: str,
+        queues: int | None,
+        permission: str | None,
+        configured: Callable[[TopicConfig], TopicConfig] = _unchanged,
+        *,
+        maker: Maker = NOBODY,
+        check: Callable[[Topic | None], None] = _anything,
+    ) -> Topic:
+        """Make or change a topic; done when it stands in the log. `queues`, `permission`: None: as they are, or by
+        default. `configured`: its configuration, of what it was. One that is made, or has more queues then, is
+        `maker`'s. `check` raises where the topic that is there, or None, is not to be changed, or made: others change
+        it while this waits for its turn. Raises `InvalidRequest`, `OverQuota`, `StoreUnwritable`."""
+        async with self._recording:
+            old = self._log.topics.find(name)
+            check(old)
+            queues = queues or (len(old.queues) if old else self.limits.default_queues)
+            return await self._put(name, queues, permission or (old.permission if old else "rw"), configured, maker)
+
+    async def _put(
+        self,
+        name: str,
         queues: int,
         permission: str,
-        configured: Callable[[TopicConfig], TopicConfig] = lambda config: config,
+        configured: Callable[[TopicConfig], TopicConfig],
+        maker: Maker,
     ) -> Topic:
-        """Make or change a topic; done when it stands in the log. `configured`: its configuration, of what it was."""
         topics = self._log.topics
-        async with self._recording:
-            topics.check_put(name, queues, permission, self.limits.queues_max)
-            self._check_room_for(name, queues)
-            old = topics.find(name)
-            record: TopicRecord = {"op": "put", "topic": name, "queues": queues, "permission": permission}
-            if old is None:
-                record["made"] = True
-            if config := configured(old.config if old else NOTHING_SAID).stored():
-                record["config"] = config
-            await self._record(record)
-            return topics.get(name)
+        topics.check_put(name, queues, permission, self.limits.queues_max)
+        self._check_room_for(name, queues)
+        old = topics.find(name)
+        record: TopicRecord = {"op": "put", "topic": name, "queues": queues, "permission": permission}
+        if old is None:
+            record["made"] = True
+        if config := configured(old.config if old else NOTHING_SAID).stored():
+            record["config"] = config
+        if old is None or queues > len(old.queues):
+            maker.check_room(name, partial(self._made_with, maker.name, old, queues))
+            if maker.name:
+                record["created_by"] = maker.name
+        await self._record(record)
+        return topics.get(name)
+
+    def _made_with(self, user: str, old: Topic | None, queues: int) -> Made:
+        """What counts for the user, with the topic as it is to be."""
+        topics, count = self._log.topics.made_by(user)
+        if old is not None and old.created_by == user:
+            return Made(topics, count - len(old.queues) + queues)
+        return Made(topics + 1, count + queues)
 
     async def put_schema(
         self,

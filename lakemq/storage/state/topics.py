@@ -19,6 +19,7 @@ from weakref import WeakSet
 
 from lakemq.model.errors import InvalidRequest, QueueNotFound, TopicNotFound
 from lakemq.model.names import ACCESS_TOPIC, GROUP_TOPIC, SINK_TOPIC
+from lakemq.model.quota import Made
 from lakemq.model.schema import NO_SCHEMAS, TopicSchemas
 from lakemq.model.topic_config import NOTHING_SAID, TopicConfig
 from lakemq.model.traffic import Traffic
@@ -55,6 +56,8 @@ class TopicRecord(TypedDict):
     """Whether the jobs keep a Delta table of the topic."""
     made: NotRequired[bool]
     """Whether it makes the topic: one that changes it does too, where the other was lost to damage."""
+    created_by: NotRequired[str]
+    """The user for which the topic counts from now on; where it isn't said that stays as it was."""
 
 
 class Queue:
@@ -174,10 +177,12 @@ class Queue:
 class Topic:
     """One topic. `deleted`: it is no more, who has it in hand looks for it again. `restricts`: messages have to be
     looked at, as `config` says. `expired`: how many were passed over since the process began. `since`: the position
-    where it was made; what waits for a topic of its name from before is not for this one; 0: not known."""
+    where it was made; what waits for a topic of its name from before is not for this one; 0: not known. `created_by`:
+    the user that made it, or was the last to add queues; empty: nobody, or an earlier version did."""
 
     __slots__ = (
         "config",
+        "created_by",
         "deleted",
         "expired",
         "name",
@@ -194,6 +199,7 @@ class Topic:
         self.name = name
         self.permission = permission
         self.since = 0
+        self.created_by = ""
         self.configure(config)
         self.schemas = NO_SCHEMAS
         self.expired = 0
@@ -270,6 +276,11 @@ class TopicTable:
         for topic in self._topics.values():
             yield from topic.queues
 
+    def made_by(self, user: str) -> Made:
+        """What counts for that user: it takes the longer the more topics there are."""
+        counts = [len(topic.queues) for topic in self._topics.values() if topic.created_by == user]
+        return Made(len(counts), sum(counts))
+
     def floor(self, name: str, queue_id: int) -> int:
         """The first offset of the queue that was not deleted; no message has one as high as that of
         a queue that is not there."""
@@ -286,6 +297,8 @@ class TopicTable:
             self._put(record["topic"], record["queues"], record["permission"], config)
             if is_new:
                 self._topics[record["topic"]].since = position
+            if "created_by" in record:
+                self._topics[record["topic"]].created_by = record["created_by"]
             if "schema" in record:
                 topic = self._topics[record["topic"]]
                 topic.schemas = topic.schemas.changed(record["schema"])
@@ -386,6 +399,7 @@ class TopicTable:
             )
             topic.schemas = TopicSchemas.of(entry.get("schemas"))
             topic.since = entry.get("since", 0)
+            topic.created_by = entry.get("created_by", "")
             for queue_id, next_offset in enumerate(entry["next_offsets"]):
                 queue = Queue(topic.name, queue_id, next_offset)
                 queue.floor = entry["floors"][queue_id]
@@ -407,7 +421,7 @@ class TopicTable:
                 topic.queues += new.queues[len(topic.queues) :]
                 topic.permission = new.permission
                 topic.configure(new.config)
-                topic.schemas, topic.since = new.schemas, new.since
+                topic.schemas, topic.since, topic.created_by = new.schemas, new.since, new.created_by
                 self._topics[new.name] = topic
         for topic in before.values():
             topic.deleted = True
@@ -435,6 +449,7 @@ def _dump(topic: Topic) -> dict[str, Any]:
         **({"config": config} if (config := topic.config.stored()) else {}),
         **({"schemas": topic.schemas.stored()} if topic.schemas.last else {}),
         **({"since": topic.since} if topic.since else {}),
+        **({"created_by": topic.created_by} if topic.created_by else {}),
     }
 
 

@@ -17,7 +17,7 @@ from lakemq.contract.forms import ARROW
 from lakemq.contract.sql_routes import ASKED_BY
 from lakemq.jobs.served.who import Who
 from lakemq.model.errors import SettingsError
-from lakemq.model.quota import BURST_S
+from lakemq.model.quota import BURST_S, UNSAID
 from lakemq.settings import load
 from lakemq.testing import GatewayProcess, start_gateway
 from lakemq.wire.credentials import TOKEN
@@ -64,6 +64,8 @@ class Taker(NamedTuple):
         ("bytes_per_s", "0.0001"),
         ("connections", "1.5"),
         ("connections", "-1"),
+        ("topics", "-1"),
+        ("queues", "1.5"),
     ],
 )
 def test_a_default_that_makes_no_sense_is_no_setting(name: str, value: str) -> None:
@@ -423,8 +425,8 @@ def test_the_default_is_everybodys_but_super_users_and_those_of_ones_own_come_fi
         free = new_taker(admin, quotas={"requests_per_s": 0})
         held = new_taker(admin, type="super", quotas={"requests_per_s": SELDOM})
         said = {each.name: admin.get(f"/v1/users/{each.name}").json()["quotas"] for each in (normal, free)}
-        assert said[normal.name] == {"requests_per_s": None, "bytes_per_s": None, "connections": None}
-        assert said[free.name] == {"requests_per_s": 0, "bytes_per_s": None, "connections": None}
+        assert said[normal.name] == UNSAID.fields()
+        assert said[free.name] == UNSAID.fields() | {"requests_per_s": 0}
         for again in (False, True):
             if again:
                 gateway.stop()

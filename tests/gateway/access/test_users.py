@@ -66,10 +66,12 @@ def test_of_quotas_what_is_not_said_stays_and_null_is_the_default(http: httpx.Cl
         return said
 
     assert put() == UNSAID.fields()
-    assert put(requests_per_s=100, connections=5) == {"requests_per_s": 100, "bytes_per_s": None, "connections": 5}
-    assert put(bytes_per_s=0.5) == {"requests_per_s": 100, "bytes_per_s": 0.5, "connections": 5}
+    said = UNSAID.fields() | {"requests_per_s": 100, "connections": 5}
+    assert put(requests_per_s=100, connections=5) == said
+    said |= {"bytes_per_s": 0.5, "topics": 3}
+    assert put(bytes_per_s=0.5, topics=3) == said
     assert http.put(user, json={"status": "disabled"}).json()["quotas"] == put() != UNSAID.fields()
-    assert put(requests_per_s=None, connections=0) == {"requests_per_s": None, "bytes_per_s": 0.5, "connections": 0}
+    assert put(requests_per_s=None, connections=0) == said | {"requests_per_s": None, "connections": 0}
     http.put(f"{user}/policies", json={"policies": [allow("Topic:a", "Pub")]})
     http.post(f"{user}/tokens")
     assert put()["bytes_per_s"] == 0.5

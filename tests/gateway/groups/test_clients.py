@@ -17,7 +17,7 @@ from lakemq.model.names import AUDIT_TOPIC
 from lakemq.testing import GatewayProcess, start_gateway
 from tests.gateway.access.asking import allow, ask_as, make_user, token_of
 from tests.gateway.groups.asking import heartbeat, members
-from tests.gateway.http_client import connect, is_problem, produce, pull_all
+from tests.gateway.http_client import connect, is_problem, produce, pull_all, put_topic
 from tests.gateway.receive.asking import receive
 
 STATUS = {
@@ -203,6 +203,22 @@ def test_who_receives_without_being_a_member_is_listed_and_marked_as_such(http: 
     refused = http.post(f"/v1/groups/{group}/receive", json={"topic": f"none-{topic}", "wait_ms": 0})
     assert is_problem(refused, 404, "topic_not_found")
     assert receiver["topics"] == listed(http, f"/v1/groups/{group}/clients")[1]["topics"]
+
+
+def test_who_received_for_a_deleted_group_is_not_shown_to_the_next_owner_of_its_name(
+    http: httpx.Client, topic: str
+) -> None:
+    put_topic(http, topic)
+    group, other = f"g-{topic}", f"h-{topic}"
+    for each in (group, other):
+        assert http.put(f"/v1/groups/{each}", json={"consume_enabled": True}).is_success
+        receive(http, each, topic)
+    assert http.delete(f"/v1/groups/{group}").status_code == 200
+    assert http.put(f"/v1/groups/{group}", json={"consume_enabled": True}).is_success
+    assert listed(http, f"/v1/groups/{group}/clients") == []
+    assert len(listed(http, f"/v1/groups/{other}/clients")) == 1
+    receive(http, group, topic)
+    assert len(listed(http, f"/v1/groups/{group}/clients")) == 1
 
 
 def test_receivers_expire_and_their_topics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,7 @@ from lakemq.settings import Routing, Settings, Storage
 from lakemq.storage.lake.history import History
 from lakemq.storage.log.appends import RowsAppend
 from lakemq.storage.log.recovery import recover
+from lakemq.storage.log.topic_changes import NOBODY
 from lakemq.storage.segment.rows import Row, value_of
 from lakemq.storage.state.bitmaps import unpack, unpack_numbers
 from lakemq.storage.state.routing_state import RoutingState
@@ -189,7 +190,7 @@ class RoutingHarness:
 
     async def storing(self, draft: Draft, group: str | None) -> int:
         """`produce`, for several at once."""
-        topic = await self.broker.topics.writable(TOPIC)
+        topic = await self.broker.topics.writable(TOPIC, NOBODY)
         broker = self.broker
         halves, delays = broker.router.transactions, broker.settings.delay
         placement = DeferredPlacement(broker.log, broker.topics, halves, delays)

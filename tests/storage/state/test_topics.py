@@ -143,6 +143,32 @@ def test_what_waits_for_a_deleted_topic_is_for_no_other_of_its_name(table: Topic
     assert renewed.find_for("b", 29) is None
 
 
+def test_a_topic_counts_for_the_user_that_its_last_record_that_says_one_names(table: TopicTable) -> None:
+    """A record of an older version, or a change of nobody's, names none: the topic counts for whom it did."""
+    made: TopicRecord = {"op": "put", "topic": "b", "queues": 1, "permission": "rw", "made": True, "created_by": "ann"}
+    table.apply(made)
+    table.apply({"op": "put", "topic": "b", "queues": 2, "permission": "rw"})
+    table.apply({**made, "topic": "c"})
+    restored, renewed = TopicTable(), TopicTable()
+    restored.restore(json.loads(json.dumps(table.dump())))
+    renewed.apply({"op": "put", "topic": "b", "queues": 1, "permission": "rw"})
+    renewed.renew(table.dump())
+    for each in (table, restored, renewed):
+        assert each.made_by("ann") == (2, 3)
+        assert each.made_by("bob") == (0, 0)
+        each.apply({**made, "queues": 4, "created_by": "bob"})
+        assert (each.made_by("ann"), each.made_by("bob")) == ((1, 1), (1, 4))
+        each.apply({"op": "delete", "topic": "b", "queues": 4, "permission": "rw"})
+        each.apply({"op": "put", "topic": "b", "queues": 1, "permission": "rw", "made": True})
+        assert (each.made_by("ann"), each.made_by("bob")) == ((1, 1), (0, 0)), "one that is made again is another"
+    older = table.dump()
+    for entry in older["topics"]:
+        entry.pop("created_by", None)
+    restored.restore(older)
+    assert restored.made_by("ann") == (0, 0)
+    assert "created_by" not in json.dumps(older), "a log in which nobody is known is as it was"
+
+
 def test_a_topic_whose_record_was_lost_is_taken_for_the_one_that_it_was(table: TopicTable) -> None:
     table.ensure_queue("b", 0)
     table.apply({"op": "put", "topic": "c", "queues": 1, "permission": "rw"}, 50)
