@@ -25,6 +25,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from lakemq.model.errors import MessageNotFound, StoreUnwritable
 from lakemq.storage.log import positions as positions_module
 from lakemq.storage.log.appends import BatchAppend, OneAppend, RowsAppend
+from lakemq.storage.log.flush_mark import read_flush_mark
 from lakemq.storage.log.receiver import Stored
 from lakemq.storage.read import reader as reader_module
 from lakemq.storage.read import sealed_indexes as sealed_indexes_module
@@ -329,9 +330,14 @@ class LogMachine(RuleBasedStateMachine):
         log = self.harness.log
         index, size, flushed = log.active_index, log.active.size, log.flushed_position
         number = max(bisect_left(index.positions, flushed), 1)
-        safe = index.offsets[number] if number < len(index.offsets) else size
-        compacted = log.retention.certain_position
+        compacted, end = log.retention.certain_position, log.next_position
         self.harness.crash()
+        mark = read_flush_mark(self.harness.files, self.harness.directory)
+        if mark.base_position == self.harness.active.base_position:
+            # A flush that ran as the log was let go of has ended, and the mark may say so.
+            number = max(number, bisect_left(index.offsets, mark.size))
+            flushed = max(flushed, index.positions[number] if number < len(index.positions) else end)
+        safe = index.offsets[number] if number < len(index.offsets) else size
         cut = safe + int(kept * (size - safe))
         path = self.harness.active.path
         data = path.read_bytes()
