@@ -13,7 +13,7 @@ _TIMES = ("oldest_ms", "newest_ms")
 
 
 class Asking:
-    """One question for a topic, with `times` also since when its queues have messages. `topic`: what was told so far,
+    """One question for a topic, with `times` also since when its queues have messages. `topic`: what is known so far,
     each answer to one of the `queries`."""
 
     def __init__(self, times: bool) -> None:
